@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// hearth quantize: a copy of a model with its matrices in another format.
+#include <stddef.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define AT(field) offsetof(struct args, field)
+
+static const struct option quantize_options[] = {
+    {"--type", NULL, "T", OPTION_CHOICE, AT(type), 0, 0, "F32|F16|BF16|Q8_0", "must be given",
+     "format of the matrices in the copy: F32, F16, BF16 or Q8_0"},
+};
+static const struct option_group quantize_group = {"Format", quantize_options, 1};
+static const struct option_group *const quantize_groups[] = {&quantize_group};
+
+static int run(const struct args *a) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct progress p;
+    hearth_file *in = NULL, *out = NULL;
+    char before[32], after[32];
+    if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
+    if (hearth_file_open(a->operands[0], &in, &err)) return fail_error(&err);
+    progress_begin(&p, "writing", "");
+    enum hearth_status s = hearth_quantize(in, a->operands[1], a->type, &err);
+    progress_end(&p);
+    if (!s) s = hearth_file_open(a->operands[1], &out, &err);
+    int code = s ? fail_error(&err) : EXIT_FINE;
+    if (!s) {
+        fprintf(stderr, "%s: %s, was %s\n", a->operands[1],
+                format_bytes(after, hearth_file_bytes(out)),
+                format_bytes(before, hearth_file_bytes(in)));
+    }
+    hearth_file_close(out);
+    hearth_file_close(in);
+    return code;
+}
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .operands = "IN OUT",
+    .n_operands_min = 2,
+    .n_operands_max = 2,
+    .summary = "copy a model with its weights in another format",
+    .text = "Writes a copy of the model IN to OUT with its matrices in another format; vectors "
+            "stay F32. OUT appears only when it is complete.",
+    .groups = quantize_groups,
+    .n_groups = 1,
+    .run = run,
+};

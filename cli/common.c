@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// What several commands do alike: reading text, opening models and engines, encoding prompts; and
+// the option groups they share.
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define AT(field) offsetof(struct args, field)
+
+static const struct option prompt_options[] = {
+    {"--prompt", "-p", "TEXT", OPTION_TEXT, AT(prompt), 0, 0, NULL, NULL, "the text"},
+    {"--file", "-f", "FILE", OPTION_TEXT, AT(file), 0, 0, NULL, NULL,
+     "read the text from FILE; - is standard input, which is also read where neither -p nor -f is "
+     "given and it is not a terminal"},
+};
+const struct option_group group_prompt = {"Text", prompt_options,
+                                          sizeof(prompt_options) / sizeof(prompt_options[0])};
+
+static const struct option sampling_options[] = {
+    {"--temp", NULL, "X", OPTION_FLOAT, AT(temp), 0, 100, NULL, NULL,
+     "temperature; 0 takes the most likely token each time"},
+    {"--top-k", NULL, "N", OPTION_INT, AT(top_k), 0, INT32_MAX, NULL, NULL,
+     "draw among the N most likely tokens; 0: all"},
+    {"--top-p", NULL, "X", OPTION_FLOAT, AT(top_p), 0, 1, NULL, NULL,
+     "draw among the fewest tokens whose probabilities reach X together; 1: all"},
+    {"--min-p", NULL, "X", OPTION_FLOAT, AT(min_p), 0, 1, NULL, NULL,
+     "leave out tokens less likely than X times the most likely one; 0: none"},
+    {"--repeat-penalty", NULL, "X", OPTION_FLOAT, AT(repeat_penalty), 0.01, 100, NULL, NULL,
+     "divide positive and multiply negative logits of tokens that were seen; 1: off"},
+    {"--presence-penalty", NULL, "X", OPTION_FLOAT, AT(presence_penalty), -100, 100, NULL, NULL,
+     "subtract X from the logit of each token that was seen; 0: off"},
+    {"--frequency-penalty", NULL, "X", OPTION_FLOAT, AT(frequency_penalty), -100, 100, NULL, NULL,
+     "subtract X for each time the token was seen; 0: off"},
+    {"--penalty-window", NULL, "N", OPTION_INT, AT(penalty_window), 0, UINT32_MAX, NULL, NULL,
+     "penalties look at the last N tokens; 0: none"},
+    {"--logit-bias", NULL, "ID=X", OPTION_BIASES, AT(logit_bias), 0, 0, NULL, NULL,
+     "add X to the logit of token ID; -inf forbids it; may be given several times"},
+    {"--seed", NULL, "N", OPTION_SEED, AT(seed), 0, 0, NULL, NULL,
+     "the same seed gives the same text"},
+};
+const struct option_group group_sampling = {
+    "Sampling (bias, penalties, top-k, temperature, top-p, min-p, draw)", sampling_options,
+    sizeof(sampling_options) / sizeof(sampling_options[0])};
+
+static const struct option engine_options_[] = {
+    {"--ctx", NULL, "N", OPTION_INT, AT(ctx), 1, INT32_MAX, NULL, "the model's own, at most 4096",
+     "positions of a sequence: prompt and generated tokens together"},
+    {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "f16|f32", NULL,
+     "number format of keys and values, f16 or f32"},
+    {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
+     "tokens of one pass at most"},
+    {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,
+     "0: the cores this process may use", "threads that compute"},
+    {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, "cpu|ref", NULL,
+     "cpu, or ref: the slow specification that cpu is tested against"},
+    {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
+     "use no higher level than L: scalar, avx2, avx512, avx512vnni; neon, neon_dotprod, neon_i8mm"},
+};
+const struct option_group group_engine = {"Engine", engine_options_,
+                                          sizeof(engine_options_) / sizeof(engine_options_[0])};
+
+static const struct option common_options[] = {
+    {"--verbose", "-v", NULL, OPTION_FLAG, AT(verbose), 0, 0, NULL, NULL,
+     "print what the library logs"},
+};
+const struct option_group group_common = {"General", common_options, 1};
+
+// ---- text
+
+static int read_stream(FILE *f, const char *name, struct text *out) {
+    struct text t = {NULL, 0};
+    size_t cap = 0;
+    do {
+        size_t more = cap ? cap * 2 : 1 << 16;
+        char *p = realloc(t.data, more);
+        if (!p) {
+            free(t.data);
+            return fail("%s: out of memory after %zu bytes", name, t.n);
+        }
+        t.data = p;
+        cap = more;
+        t.n += fread(t.data + t.n, 1, cap - t.n - 1, f);
+    } while (t.n == cap - 1);
+    if (ferror(f)) {
+        free(t.data);
+        return fail("%s: cannot be read: %s", name, strerror(errno));
+    }
+    t.data[t.n] = 0;
+    *out = t;
+    return EXIT_FINE;
+}
+
+int read_file(const char *path, struct text *out) {
+    if (strcmp(path, "-") == 0) return read_stream(stdin, "standard input", out);
+    FILE *f = fopen(path, "rb");
+    if (!f) return fail("%s: cannot be read: %s", path, strerror(errno));
+    int code = read_stream(f, path, out);
+    fclose(f);
+    return code;
+}
+
+int read_prompt(const struct args *a, struct text *out) {
+    if (a->prompt && a->file) return fail_usage("-p and -f both give the text; one is enough");
+    if (a->file) return read_file(a->file, out);
+    if (!a->prompt && isatty(STDIN_FILENO)) {
+        return fail_usage("there is no text: give -p TEXT, -f FILE, or pipe it in");
+    }
+    if (!a->prompt) return read_file("-", out);
+    out->data = strdup(a->prompt);
+    if (!out->data) return fail("out of memory");
+    out->n = strlen(out->data);
+    return EXIT_FINE;
+}
+
+// ---- models
+
+const char *model_label(const struct args *a) {
+    return a->n_operands ? a->operands[0] : "the built-in model";
+}
+
+int open_model(const struct args *a, hearth_model **out) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct hearth_log log = cli_log(a);
+    struct progress p;
+    progress_begin(&p, "opening the model", "");
+    enum hearth_status s = a->n_operands ? hearth_model_open(a->operands[0], &log, out, &err)
+                                         : hearth_model_open_builtin(&log, out, &err);
+    progress_end(&p);
+    return s ? fail_error(&err) : EXIT_FINE;
+}
+
+void engine_options(const struct args *a, struct hearth_engine_options *o) {
+    hearth_engine_options_default(o);
+    o->backend = a->backend;
+    o->cpu_level = a->cpu_level;
+    o->n_threads = (int)a->threads;
+    o->n_ctx = (uint32_t)a->ctx;
+    o->n_seqs = (uint32_t)a->seqs;
+    o->n_batch = (uint32_t)a->batch;
+    o->kv_type = strcmp(a->kv_type, "f32") == 0 ? HEARTH_KV_F32 : HEARTH_KV_F16;
+    o->log = cli_log(a);
+}
+
+int create_engine(const hearth_model *m, const struct hearth_engine_options *o,
+                  hearth_engine **out) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct progress p;
+    progress_begin(&p, "preparing the model", "");
+    enum hearth_status s = hearth_engine_create(m, o, out, &err);
+    progress_end(&p);
+    return s ? fail_error(&err) : EXIT_FINE;
+}
+
+const hearth_tokenizer *need_tokenizer(const hearth_model *m, const struct args *a) {
+    const hearth_tokenizer *t = hearth_model_tokenizer(m);
+    if (!t) {
+        fail("%s: has no vocabulary (tokenizer.ggml.model is no_vocab), so text cannot be read or "
+             "written; 'hearth eval --tokens' takes token ids",
+             model_label(a));
+    }
+    return t;
+}
+
+// True if the file puts an end token behind a whole text: what an empty text becomes shows it.
+static bool adds_end(const hearth_tokenizer *t) {
+    struct hearth_tokens none;
+    if (hearth_encode(t, "", 0, HEARTH_ENCODE_BEGIN_END, &none, NULL)) return false;
+    bool first_is_begin = none.n > 0 && none.ids[0] == hearth_tokenizer_bos(t);
+    bool end =
+        none.n > (first_is_begin ? 1u : 0u) && none.ids[none.n - 1] == hearth_tokenizer_eos(t);
+    hearth_tokens_free(&none);
+    return end;
+}
+
+int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool special, bool begin,
+                  bool open_end, struct hearth_tokens *out) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    unsigned flags = HEARTH_ENCODE_PLAIN;
+    if (special) flags |= HEARTH_ENCODE_SPECIAL;
+    if (begin) flags |= HEARTH_ENCODE_BEGIN_END;
+    if (hearth_encode(t, text->data, text->n, flags, out, &err)) return fail("%s", err.message);
+    // A text that is to be continued has no end yet.
+    if (begin && open_end && adds_end(t)) out->n--;
+    return EXIT_FINE;
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// hearth eval --tokens: the logits of one sequence at every position, written, compared, summed up;
+// on request among other sequences in the same passes, which must not change a bit of them.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "logits are written as they lie");
+
+struct eval {
+    const struct args *a;
+    hearth_engine *engine;
+    int32_t *tokens;
+    size_t n_tokens;
+    int32_t n_vocab;
+    FILE *out;             // NULL: not written
+    struct text reference; // data NULL: not compared
+    uint32_t next;         // position that comes next
+    double error, norm;    // sum((a-b)^2), sum(b^2)
+    double max_error;
+    double nll; // of tokens[1..], natural logarithm
+    bool write_failed;
+    struct progress progress;
+};
+
+double negative_log(const float *logits, int32_t n, int32_t token) {
+    float max = logits[0];
+    double sum = 0;
+    for (int32_t i = 1; i < n; i++) {
+        if (logits[i] > max) max = logits[i];
+    }
+    for (int32_t i = 0; i < n; i++) sum += (double)expf(logits[i] - max);
+    return log(sum) + (double)max - (double)logits[token];
+}
+
+static void compare(struct eval *e, uint32_t pos, const float *logits) {
+    const char *row = e->reference.data + (size_t)pos * (size_t)e->n_vocab * sizeof(float);
+    for (int32_t i = 0; i < e->n_vocab; i++) {
+        float b;
+        memcpy(&b, row + (size_t)i * sizeof(float), sizeof(b));
+        double d = (double)logits[i] - (double)b;
+        e->error += d * d;
+        e->norm += (double)b * (double)b;
+        if (fabs(d) > e->max_error || isnan(d)) e->max_error = fabs(d);
+    }
+}
+
+static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *logits,
+                      int32_t n_vocab) {
+    struct eval *e = user;
+    (void)r;
+    if (pos != e->next || pos >= e->n_tokens || n_vocab != e->n_vocab) return false;
+    e->next++;
+    if (e->out && fwrite(logits, sizeof(float), (size_t)n_vocab, e->out) != (size_t)n_vocab) {
+        e->write_failed = true;
+        return false;
+    }
+    if (e->reference.data) compare(e, pos, logits);
+    if (pos + 1 < e->n_tokens) e->nll += negative_log(logits, n_vocab, e->tokens[pos + 1]);
+    progress_set(&e->progress, e->next, e->n_tokens);
+    return true;
+}
+
+// ---- the requests
+
+// Sequence k of those it runs among: a shifted, cut copy of the tokens. Every second one generates
+// while the others read.
+static int create_other(struct eval *e, size_t k) {
+    struct hearth_request_options o;
+    struct hearth_error err = {HEARTH_OK, ""};
+    hearth_request *r;
+    size_t room = hearth_engine_n_ctx(e->engine), n = 1 + (k * 37 + 11) % e->n_tokens;
+    if (n > room / 2) n = room > 1 ? room / 2 : 1;
+    int32_t *tokens = malloc(n * sizeof(*tokens));
+    if (!tokens) return fail("out of memory");
+    for (size_t i = 0; i < n; i++) tokens[i] = e->tokens[(i + k + 1) % e->n_tokens];
+    hearth_request_options_default(&o);
+    o.sampling.temperature = k % 4 < 2 ? 0.0f : 0.8f;
+    o.sampling.seed = k;
+    o.max_tokens = k % 2 ? (int32_t)(room - n) : 0;
+    if (o.max_tokens > 64) o.max_tokens = 64;
+    o.ignore_end = true;
+    // Destroyed with the engine.
+    enum hearth_status s = hearth_request_create(e->engine, tokens, n, &o, &r, &err);
+    free(tokens);
+    return s ? fail_error(&err) : EXIT_FINE;
+}
+
+static int create_all(struct eval *e, hearth_request **out) {
+    struct hearth_request_options o;
+    struct hearth_error err = {HEARTH_OK, ""};
+    size_t n_others = (size_t)e->a->among;
+    hearth_request_options_default(&o);
+    o.max_tokens = 0;
+    o.prompt_chunk = (uint32_t)e->a->chunk;
+    o.on_logits = on_logits;
+    o.user = e;
+    int code = EXIT_FINE;
+    for (size_t k = 0; k < n_others / 2 && !code; k++) code = create_other(e, k);
+    if (code) return code;
+    if (hearth_request_create(e->engine, e->tokens, e->n_tokens, &o, out, &err)) {
+        return fail_error(&err);
+    }
+    for (size_t k = n_others / 2; k < n_others && !code; k++) code = create_other(e, k);
+    return code;
+}
+
+static int run_all(struct eval *e) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    hearth_request *r = NULL;
+    size_t n_active = 1;
+    int code = create_all(e, &r);
+    if (code) return code;
+    progress_begin(&e->progress, "evaluating", "tokens");
+    while (n_active && hearth_request_finish(r) == HEARTH_FINISH_NONE) {
+        if (hearth_engine_step(e->engine, &n_active, &err)) {
+            code = fail_error(&err);
+            break;
+        }
+    }
+    progress_end(&e->progress);
+    if (code) return code;
+    if (e->write_failed) return fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
+    if (hearth_request_finish(r) == HEARTH_FINISH_ERROR && hearth_request_error(r, &err)) {
+        return fail_error(&err);
+    }
+    if (e->next != e->n_tokens) {
+        return fail("logits of %u of %zu positions came: a bug in Hearth", e->next, e->n_tokens);
+    }
+    return EXIT_FINE;
+}
+
+// ---- files and summary
+
+static int open_reference(struct eval *e) {
+    if (!e->a->compare) return EXIT_FINE;
+    int code = read_file(e->a->compare, &e->reference);
+    size_t expected = e->n_tokens * (size_t)e->n_vocab * sizeof(float);
+    if (code || e->reference.n == expected) return code;
+    return fail("%s: has %zu bytes, %zu were expected for %zu tokens of %d logits", e->a->compare,
+                e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
+}
+
+static int close_output(struct eval *e, int code) {
+    if (!e->out) return code;
+    if (fclose(e->out) != 0 && !code) {
+        code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
+    }
+    if (code) unlink(e->a->logits); // half a file would look like a whole one
+    return code;
+}
+
+static void print_summary(const struct eval *e) {
+    printf("%zu tokens of %d, %s\n", e->n_tokens, (int)e->n_vocab, hearth_engine_device(e->engine));
+    if (e->n_tokens > 1) {
+        double mean = e->nll / (double)(e->n_tokens - 1);
+        printf("perplexity of these tokens %.4f\n", exp(mean));
+    }
+    if (e->reference.data) {
+        printf("nmse %.3e, largest difference %.3e\n", e->error / e->norm, e->max_error);
+    }
+}
+
+// Rows of logits of a pass: what was asked for, or as many as 64 MB hold.
+static uint32_t logits_rows(const struct eval *e, uint32_t n_batch) {
+    uint64_t rows = ((uint64_t)64 << 20) / ((uint64_t)e->n_vocab * sizeof(float));
+    if (rows < 16) rows = 16;
+    if (e->a->chunk) rows = (uint64_t)e->a->chunk;
+    if (rows > n_batch) rows = n_batch;
+    if (rows > e->n_tokens) rows = e->n_tokens;
+    return (uint32_t)rows;
+}
+
+static int eval_model(struct eval *e, const hearth_model *m) {
+    struct hearth_model_info info;
+    struct hearth_engine_options o;
+    hearth_model_get_info(m, &info);
+    e->n_vocab = (int32_t)info.n_vocab;
+    int code = open_reference(e);
+    if (code) return code;
+    engine_options(e->a, &o);
+    o.n_seqs = (uint32_t)e->a->among + 1;
+    if (!o.n_ctx) o.n_ctx = (uint32_t)e->n_tokens;
+    o.n_logits = logits_rows(e, o.n_batch) + (uint32_t)e->a->among;
+    if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;
+    code = create_engine(m, &o, &e->engine);
+    if (code) return code;
+    if (e->a->logits) {
+        e->out = fopen(e->a->logits, "wb");
+        if (!e->out) code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
+    }
+    if (!code) code = run_all(e);
+    code = close_output(e, code);
+    if (!code) print_summary(e);
+    hearth_engine_destroy(e->engine);
+    return code;
+}
+
+int eval_tokens(const struct args *a) {
+    struct eval e = {.a = a};
+    hearth_model *m = NULL;
+    if (!parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens)) return EXIT_USAGE;
+    int code = open_model(a, &m);
+    if (!code) code = eval_model(&e, m);
+    if (!finish_stdout()) code = EXIT_RUN;
+    hearth_model_close(m);
+    free(e.reference.data);
+    free(e.tokens);
+    return code;
+}

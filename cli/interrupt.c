@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// SIGINT without a handler and without globals: the signal is blocked in every thread and read from
+// a descriptor by a thread of its own. The first one cancels the watched request, the second ends
+// the program at once.
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static void *interrupt_main(void *arg) {
+    struct interrupt *i = arg;
+    struct signalfd_siginfo info;
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = i->signal_fd, .events = POLLIN},
+                                {.fd = i->stop_fd, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0) continue;
+        if (fds[1].revents) return NULL;
+        if (read(i->signal_fd, &info, sizeof(info)) != sizeof(info)) continue;
+        if (atomic_exchange(&i->hit, true)) _exit(EXIT_INTERRUPTED);
+        hearth_request *r = atomic_load(&i->request);
+        if (r) hearth_request_cancel(r);
+    }
+}
+
+static sigset_t sigint_set(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
+void interrupt_begin(struct interrupt *i) {
+    sigset_t set = sigint_set();
+    memset(i, 0, sizeof(*i));
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return;
+    i->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    i->stop_fd = eventfd(0, EFD_CLOEXEC);
+    i->running = i->signal_fd >= 0 && i->stop_fd >= 0 &&
+                 pthread_create(&i->thread, NULL, interrupt_main, i) == 0;
+    if (!i->running) pthread_sigmask(SIG_UNBLOCK, &set, NULL); // then SIGINT simply ends us
+}
+
+void interrupt_watch(struct interrupt *i, hearth_request *r) {
+    atomic_store(&i->request, r);
+    if (r && atomic_load(&i->hit)) hearth_request_cancel(r);
+}
+
+void interrupt_end(struct interrupt *i) {
+    sigset_t set = sigint_set();
+    if (!i->running) return;
+    uint64_t one = 1;
+    if (write(i->stop_fd, &one, sizeof(one)) == sizeof(one)) pthread_join(i->thread, NULL);
+    close(i->signal_fd);
+    close(i->stop_fd);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    i->running = false;
+}

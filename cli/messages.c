@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// Messages on stderr, numbers for people, clock and peak memory. Messages may come from any thread:
+// each is one write to stderr.
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cli.h"
+
+static void print_line(const char *prefix, const char *fmt, va_list ap) {
+    char line[2048];
+    vsnprintf(line, sizeof(line), fmt, ap);
+    fprintf(stderr, "hearth: %s%s\n", prefix, line);
+}
+
+int fail(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_line("", fmt, ap);
+    va_end(ap);
+    return EXIT_RUN;
+}
+
+int fail_usage(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_line("", fmt, ap);
+    va_end(ap);
+    return EXIT_USAGE;
+}
+
+void note(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_line("", fmt, ap);
+    va_end(ap);
+}
+
+int fail_error(const struct hearth_error *err) {
+    fail("%s", err->message);
+    return err->status == HEARTH_E_ARG ? EXIT_USAGE : EXIT_RUN;
+}
+
+void log_line(void *user, enum hearth_log_level level, const char *line) {
+    const struct args *a = user;
+    if (level == HEARTH_LOG_WARN) {
+        fprintf(stderr, "hearth: warning: %s\n", line);
+    } else if (a->verbose) {
+        fprintf(stderr, "hearth: %s\n", line);
+    }
+}
+
+struct hearth_log cli_log(const struct args *a) {
+    return (struct hearth_log){.fn = log_line, .user = (void *)(uintptr_t)a};
+}
+
+const char *format_bytes(char buf[32], uint64_t n) {
+    if (n < 1000) {
+        snprintf(buf, 32, "%d bytes", (int)n);
+    } else if (n < 1000000) {
+        snprintf(buf, 32, "%.1f kB", (double)n / 1e3);
+    } else if (n < 10000000000) {
+        snprintf(buf, 32, "%.1f MB", (double)n / 1e6);
+    } else {
+        snprintf(buf, 32, "%.1f GB", (double)n / 1e9);
+    }
+    return buf;
+}
+
+const char *format_count(char buf[32], uint64_t n) {
+    if (n < 10000) {
+        snprintf(buf, 32, "%d", (int)n);
+    } else if (n < 10000000) {
+        snprintf(buf, 32, "%.1f k", (double)n / 1e3);
+    } else if (n < 10000000000) {
+        snprintf(buf, 32, "%.1f M", (double)n / 1e6);
+    } else {
+        snprintf(buf, 32, "%.1f G", (double)n / 1e9);
+    }
+    return buf;
+}
+
+double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+uint64_t peak_memory(void) {
+    struct rusage usage;
+    uint64_t kib = 0;
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "VmHWM:", 6) == 0) kib = strtoull(line + 6, NULL, 10);
+    }
+    if (f) fclose(f);
+    if (!kib && getrusage(RUSAGE_SELF, &usage) == 0) kib = (uint64_t)usage.ru_maxrss;
+    return kib * 1024;
+}
+
+bool finish_stdout(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    fail("standard output cannot be written; is the disk full?");
+    return false;
+}
+
+// Length of the UTF-8 character at s (RFC 3629), 0 if none begins there.
+static size_t char_len(const unsigned char *s, size_t n) {
+    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (len > n || (s[0] >= 0x80 && s[0] < 0xc2) || s[0] > 0xf4) return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    }
+    bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return bad ? 0 : len;
+}
+
+void json_print_text(FILE *f, const char *s, size_t n) {
+    fputc('"', f);
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)s[i];
+        size_t len = char_len((const unsigned char *)s + i, n - i);
+        if (len == 0) {
+            fputs("\\ufffd", f);
+            len = 1;
+        } else if (c == '"' || c == '\\') {
+            fprintf(f, "\\%c", c);
+        } else if (c == '\n') {
+            fputs("\\n", f);
+        } else if (c < 0x20 || c == 0x7f) {
+            fprintf(f, "\\u%04x", c);
+        } else {
+            fwrite(s + i, 1, len, f);
+        }
+        i += len;
+    }
+    fputc('"', f);
+}

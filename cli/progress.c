@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The progress line: a thread that, once a second has passed, writes one line on stderr and
+// rewrites it four times a second until the work is done, then erases it. Only on a terminal; the
+// thread exists between begin and end alone.
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static void print_progress(const struct progress *p, double seconds) {
+    unsigned long long done = atomic_load(&p->done), total = atomic_load(&p->total);
+    if (total) {
+        fprintf(stderr, "\r%s: %llu of %llu %s, %.0f s \x1b[K", p->what, done, total, p->unit,
+                seconds);
+    } else {
+        fprintf(stderr, "\r%s: %.0f s \x1b[K", p->what, seconds);
+    }
+    fflush(stderr);
+}
+
+static void *progress_main(void *arg) {
+    struct progress *p = arg;
+    double begin = now_s();
+    bool shown = false;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop) {
+        if (pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0) continue;
+        print_progress(p, now_s() - begin);
+        shown = true;
+        until.tv_nsec += 250000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (shown) fputs("\r\x1b[K", stderr);
+    return NULL;
+}
+
+void progress_begin(struct progress *p, const char *what, const char *unit) {
+    memset(p, 0, sizeof(*p));
+    p->what = what;
+    p->unit = unit;
+    if (!isatty(STDERR_FILENO)) return;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    p->running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
+}
+
+void progress_set(struct progress *p, uint64_t done, uint64_t total) {
+    atomic_store(&p->done, done);
+    atomic_store(&p->total, total);
+}
+
+void progress_end(struct progress *p) {
+    if (!p->running) return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    p->running = false;
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT
+// Hearth: language models on the machine in front of you. The whole public interface.
+//
+// Conventions. Every fallible function returns enum hearth_status; results come through
+// out-parameters, which are untouched on failure; `err` (may be NULL) receives the status and one
+// sentence that names file, key, value and what was expected. Functions never print, exit or abort.
+// Options structs are filled by their *_default function first. Handles: a hearth_model may be read
+// from any number of threads at once; a hearth_engine and its requests belong to one thread at a
+// time, except hearth_request_cancel. Two handles never know of each other.
+#ifndef HEARTH_HEARTH_H
+#define HEARTH_HEARTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEARTH_VERSION_MAJOR 0
+#define HEARTH_VERSION_MINOR 1
+#define HEARTH_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define HEARTH_API        __attribute__((visibility("default")))
+#define HEARTH_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define HEARTH_API
+#define HEARTH_MUST_CHECK
+#endif
+// A function that may fail: its status must be looked at.
+#define HEARTH_TRY HEARTH_API HEARTH_MUST_CHECK enum hearth_status
+
+// ---- statuses ----------------------------------------------------------------------------------
+
+// name, text
+#define HEARTH_STATUS_LIST(X)                                                                      \
+    X(OK, "no error")                                                                              \
+    X(E_NOMEM, "out of memory")                                                                    \
+    X(E_IO, "a file could not be read or written")                                                 \
+    X(E_FORMAT, "a file's content is not what its format says")                                    \
+    X(E_UNSUPPORTED, "valid, but not supported")                                                   \
+    X(E_ARG, "an argument or option is out of its range")                                          \
+    X(E_CONTEXT_FULL, "the context is full")                                                       \
+    X(E_LIMIT, "a limit given at creation is reached")                                             \
+    X(E_CANCELLED, "cancelled")                                                                    \
+    X(E_STATE, "called in a state that does not allow it")                                         \
+    X(E_INTERNAL, "a bug in Hearth")
+
+enum hearth_status {
+#define HEARTH_STATUS_ENUM(name, text) HEARTH_##name,
+    HEARTH_STATUS_LIST(HEARTH_STATUS_ENUM)
+#undef HEARTH_STATUS_ENUM
+};
+
+struct hearth_error {
+    enum hearth_status status;
+    char message[1000]; // UTF-8, one sentence, no newline
+};
+
+HEARTH_API const char *hearth_version(void);                     // "0.1.0"
+HEARTH_API const char *hearth_status_name(enum hearth_status s); // "E_FORMAT"
+HEARTH_API const char *hearth_status_text(enum hearth_status s); // never NULL
+
+enum hearth_log_level { HEARTH_LOG_DEBUG, HEARTH_LOG_INFO, HEARTH_LOG_WARN };
+typedef void (*hearth_log_fn)(void *user, enum hearth_log_level level, const char *line);
+struct hearth_log {
+    hearth_log_fn fn; // NULL: nothing is logged. Called from the thread that made the API call
+    void *user;
+};
+
+// Receives text piece by piece (not 0-terminated). Returning false stops the writer, which then
+// returns E_CANCELLED.
+typedef bool (*hearth_write_fn)(void *user, const char *text, size_t n_bytes);
+
+// ---- files -------------------------------------------------------------------------------------
+
+// An open GGUF file, or all files of a split one: metadata and tensor table. Immutable; any thread.
+typedef struct hearth_file hearth_file;
+
+struct hearth_tensor_info {
+    const char *name;
+    const char *format; // "Q4_K"
+    int n_dims;
+    uint64_t dims[4]; // outermost first; dims[n_dims - 1] is contiguous
+    uint64_t n_bytes;
+    uint64_t offset; // in its file
+    int file_index;  // which part of a split model
+};
+
+// Opens and checks header, metadata and tensor table; reads no tensor. Split files: give any part;
+// all are opened.
+HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
+// The same over bytes that the caller keeps until close (the built-in model, a file inside
+// another).
+HEARTH_TRY hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,
+                                  hearth_file **out, struct hearth_error *err);
+HEARTH_API void hearth_file_close(hearth_file *f); // accepts NULL
+HEARTH_API uint64_t hearth_file_bytes(const hearth_file *f);
+HEARTH_API uint32_t hearth_file_gguf_version(const hearth_file *f);
+HEARTH_API size_t hearth_file_n_parts(const hearth_file *f);
+HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
+// Key, type ("u32", "str", "arr[str,151936]") and value of metadata entry i. The value is written
+// as JSON into buf (0-terminated); arrays longer than max_items are cut with "..." as the last
+// element. Returns the length the value has in full, as snprintf does; key and type borrow from f.
+HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
+                                   const char **key, char type[32], char *buf, size_t n_buf);
+HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
+HEARTH_API void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth_tensor_info *out);
+
+// ---- tokenizer ---------------------------------------------------------------------------------
+
+typedef struct hearth_tokenizer hearth_tokenizer; // immutable; any thread
+
+// From a file's metadata alone; the file must stay open while the tokenizer lives.
+HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
+                                   struct hearth_error *err);
+HEARTH_API void hearth_tokenizer_destroy(hearth_tokenizer *t); // accepts NULL
+
+enum hearth_encode_flags {
+    HEARTH_ENCODE_PLAIN = 0,          // every byte is text
+    HEARTH_ENCODE_SPECIAL = 1 << 0,   // special tokens written in the text are read as such
+    HEARTH_ENCODE_BEGIN_END = 1 << 1, // add the begin (and end) token where the file says so
+};
+struct hearth_tokens {
+    int32_t *ids; // owned by the caller after encode: hearth_tokens_free
+    size_t n;
+};
+// Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else E_ARG says
+// where.
+HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
+                         unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
+HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
+HEARTH_API int32_t hearth_tokenizer_n_vocab(const hearth_tokenizer *t);
+HEARTH_API int32_t hearth_tokenizer_bos(const hearth_tokenizer *t); // -1: none
+HEARTH_API int32_t hearth_tokenizer_eos(const hearth_tokenizer *t);
+// Any token that ends a turn or a text.
+HEARTH_API bool hearth_tokenizer_is_end(const hearth_tokenizer *t, int32_t id);
+// The bytes that the token stands for, borrowed; special tokens give their name. NULL for an id
+// outside.
+HEARTH_API const char *hearth_token_bytes(const hearth_tokenizer *t, int32_t id, size_t *n_bytes);
+
+// Turns ids into text piece by piece and never splits a UTF-8 character: bytes are held back until
+// it is whole.
+typedef struct hearth_detokenizer hearth_detokenizer;
+HEARTH_TRY hearth_detokenizer_create(const hearth_tokenizer *t, bool show_special,
+                                     hearth_detokenizer **out, struct hearth_error *err);
+HEARTH_API void hearth_detokenizer_destroy(hearth_detokenizer *d); // accepts NULL
+HEARTH_API void hearth_detokenizer_reset(hearth_detokenizer *d);
+// Adds one token; *text (valid until the next call) receives what became whole, often nothing
+// (n_bytes 0). Bytes that can never become UTF-8 are passed on as they are, byte-exact.
+HEARTH_TRY hearth_detokenize(hearth_detokenizer *d, int32_t id, const char **text, size_t *n_bytes);
+// What is still held back at the end.
+HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, size_t *n_bytes);
+
+// ---- models ------------------------------------------------------------------------------------
+
+// Hyper-parameters, tokenizer, mapped weights and plan. Immutable; any thread.
+typedef struct hearth_model hearth_model;
+
+// Opens a model file: checks hyper-parameters and tensors, builds the plan. Touches no weight:
+// milliseconds.
+HEARTH_TRY hearth_model_open(const char *path, const struct hearth_log *log, hearth_model **out,
+                             struct hearth_error *err);
+// From an open file, which the model takes over on success.
+HEARTH_TRY hearth_model_open_file(hearth_file *f, const struct hearth_log *log, hearth_model **out,
+                                  struct hearth_error *err);
+// The model linked into the library; E_UNSUPPORTED where it was left out at build time.
+HEARTH_TRY hearth_model_open_builtin(const struct hearth_log *log, hearth_model **out,
+                                     struct hearth_error *err);
+HEARTH_API void hearth_model_close(hearth_model *m); // accepts NULL; engines on it must be gone
+
+HEARTH_API const hearth_file *hearth_model_file(const hearth_model *m); // borrowed
+// Borrowed; NULL where the file has no vocabulary.
+HEARTH_API const hearth_tokenizer *hearth_model_tokenizer(const hearth_model *m);
+
+struct hearth_model_info {
+    const char *arch, *name; // borrowed; name is "" where the file has none
+    uint64_t n_params, weight_bytes;
+    uint32_t n_layers, dim, n_heads, n_kv_heads, head_dim, ffn_dim, n_vocab, n_ctx_train, n_experts,
+        n_experts_used;
+};
+HEARTH_API void hearth_model_get_info(const hearth_model *m, struct hearth_model_info *out);
+// The plan, one step a line.
+HEARTH_TRY hearth_model_write_plan(const hearth_model *m, hearth_write_fn fn, void *user);
+HEARTH_API const char *hearth_architectures(void); // "gpt2, llama, qwen2, ..."
+
+// ---- engines -----------------------------------------------------------------------------------
+
+typedef struct hearth_engine hearth_engine;
+
+enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32 };
+
+struct hearth_engine_options {
+    const char *backend;   // "cpu" (default) or "ref"
+    const char *cpu_level; // cap ("scalar", "avx2", "neon", ...); NULL: the best there is
+    int n_threads;         // 0: the cores the process may use
+    uint32_t n_ctx;        // positions of one sequence; 0: the model's own, at most 4096
+    uint32_t n_seqs;       // sequences that run at once; default 1
+    uint32_t n_batch;      // tokens of one pass at most; default 512
+    uint32_t n_logits;     // rows of logits of one pass at most; default 0: n_seqs. A request with
+                           // on_logits reads its prompt in chunks of at most this
+    enum hearth_kv_type kv_type;
+    struct hearth_log log;
+};
+HEARTH_API void hearth_engine_options_default(struct hearth_engine_options *o);
+
+struct hearth_memory { // bytes
+    uint64_t weights;  // mapped from the file, shared with other processes
+    uint64_t packed;   // weights kept in another layout beside the mapping
+    uint64_t kv;       // for n_seqs sequences of n_ctx
+    uint64_t scratch;  // activations, logits and tables of a pass
+    uint64_t tokenizer;
+    uint64_t other; // plan, tables, engine state, program (estimated)
+    uint64_t total;
+    uint64_t available; // what the machine or the cgroup has for us now
+};
+// What an engine with these options will use, computed from the header before anything is loaded.
+HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
+                              struct hearth_memory *out, struct hearth_error *err);
+
+// All memory is taken here. E_NOMEM with the plan's numbers, and the option that would make it fit,
+// when the machine has too little. The model must outlive the engine.
+HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
+                                hearth_engine **out, struct hearth_error *err);
+// Accepts NULL. Destroys its requests as well.
+HEARTH_API void hearth_engine_destroy(hearth_engine *e);
+HEARTH_API const hearth_model *hearth_engine_model(const hearth_engine *e);
+HEARTH_API const char *hearth_engine_device(const hearth_engine *e); // "cpu avx512vnni, 2 threads"
+HEARTH_API uint32_t hearth_engine_n_ctx(const hearth_engine *e);
+
+// ---- requests ----------------------------------------------------------------------------------
+
+typedef struct hearth_request hearth_request;
+
+struct hearth_logit_bias {
+    int32_t token;
+    float bias; // added to the logit; -INFINITY forbids
+};
+
+// Order of the chain: logit bias, penalties, then (temperature 0: the largest logit, lowest id
+// among equals), else top-k, temperature, top-p, min-p, draw. See docs/sampling.md.
+struct hearth_sampling {
+    float temperature;        // default 0.8; 0: greedy
+    int32_t top_k;            // default 40; 0: off
+    float top_p;              // default 0.95; 1: off
+    float min_p;              // default 0.05; 0: off
+    float repetition_penalty; // default 1: off; divides positive, multiplies negative logits
+    float presence_penalty;   // default 0: off; once per seen token
+    float frequency_penalty;  // default 0: off; per occurrence
+    uint32_t penalty_window;  // default 64 last tokens; 0: none
+    uint64_t seed;            // same seed, same text
+    const struct hearth_logit_bias *logit_bias; // copied
+    size_t n_logit_bias;
+};
+HEARTH_API void hearth_sampling_default(struct hearth_sampling *s);
+
+enum hearth_finish {
+    HEARTH_FINISH_NONE,      // still running
+    HEARTH_FINISH_END,       // the model ended its turn
+    HEARTH_FINISH_STOP,      // a stop string
+    HEARTH_FINISH_LENGTH,    // max_tokens
+    HEARTH_FINISH_CONTEXT,   // the context is full
+    HEARTH_FINISH_CANCELLED, // hearth_request_cancel or a callback
+    HEARTH_FINISH_ERROR,     // see hearth_request_error
+};
+
+struct hearth_token_logprob {
+    int32_t token;
+    float logprob; // natural logarithm, of the model's distribution before the sampler chain
+};
+
+struct hearth_event { // borrowed for the length of the callback
+    hearth_request *request;
+    int32_t token;    // the sampled token; -1 with the last event where none belongs to it
+    const char *text; // what became whole, held back while it may begin a stop string
+    size_t n_text_bytes;
+    float logprob;                          // of `token`; NAN unless n_logprobs >= 0
+    const struct hearth_token_logprob *top; // n_logprobs most likely, most likely first
+    size_t n_top;
+    enum hearth_finish finish; // not NONE with the last event of a request
+};
+// Return false to cancel the request. May not call the engine, except hearth_request_cancel.
+typedef bool (*hearth_event_fn)(void *user, const struct hearth_event *event);
+// Logits of position `pos` of the prompt (and of generated tokens): n_vocab floats, borrowed for
+// the call.
+typedef bool (*hearth_logits_fn)(void *user, hearth_request *request, uint32_t pos,
+                                 const float *logits, int32_t n_vocab);
+
+struct hearth_request_options {
+    struct hearth_sampling sampling;
+    int32_t max_tokens;      // default -1: until the end or a full context; 0: only read the prompt
+    bool ignore_end;         // generate on past end tokens (benchmarks)
+    bool show_special;       // special tokens appear in the text
+    int32_t n_logprobs;      // default -1: none; 0: of the token only; at most 20 others
+    const char *const *stop; // stop strings, copied; not part of the text
+    size_t n_stop;
+    uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides
+    hearth_event_fn on_event;
+    hearth_logits_fn on_logits; // asks for the logits of every position; default NULL
+    void *user;
+};
+HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);
+
+// Queues a sequence: tokens are copied. E_CONTEXT_FULL if the prompt does not fit n_ctx, E_ARG for
+// an empty prompt, a token outside the vocabulary or an option out of range. More than n_seqs wait
+// their turn.
+HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
+                                 const struct hearth_request_options *o, hearth_request **out,
+                                 struct hearth_error *err);
+HEARTH_API void hearth_request_destroy(hearth_request *r); // accepts NULL; cancels it first
+// From any thread; takes effect within one turn.
+HEARTH_API void hearth_request_cancel(hearth_request *r);
+HEARTH_API enum hearth_finish hearth_request_finish(const hearth_request *r);
+HEARTH_API enum hearth_status hearth_request_error(const hearth_request *r,
+                                                   struct hearth_error *err);
+
+struct hearth_request_stats {
+    uint64_t n_prompt_tokens, n_generated_tokens;
+    uint64_t prompt_ns;     // from the first pass with this request to its first sampled token
+    uint64_t generation_ns; // from then to the last token
+};
+HEARTH_API void hearth_request_get_stats(const hearth_request *r, struct hearth_request_stats *out);
+
+// One turn: one pass over one token of every running sequence and prompt chunks up to the budget;
+// callbacks are called from here. *n_active: requests not yet finished. Allocates nothing.
+HEARTH_TRY hearth_engine_step(hearth_engine *e, size_t *n_active, struct hearth_error *err);
+// Steps until no request is active.
+HEARTH_TRY hearth_engine_run(hearth_engine *e, struct hearth_error *err);
+
+struct hearth_engine_stats {
+    uint64_t n_passes, n_tokens; // since creation
+    uint64_t pass_ns;            // time inside the backend
+    uint32_t n_pages, n_pages_free;
+};
+HEARTH_API void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats *out);
+
+// ---- tools -------------------------------------------------------------------------------------
+
+// Writes a copy of a model with its matrices in another format ("F32", "F16", "BF16", "Q8_0");
+// vectors stay F32.
+HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
+                           struct hearth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// hearth_engine_*, hearth_request_* and hearth_memory_plan: the engine room's functions under their
+// public names. struct hearth_engine and struct hearth_request are that room's own.
+#include "engine/engine.h"
+#include "api/api_internal.h"
+
+void hearth_engine_options_default(struct hearth_engine_options *o) {
+    ht_engine_options_default(o);
+}
+
+// What the engine sees of a model.
+static struct ht_engine_source source_of(const hearth_model *m) {
+    const struct ht_gguf *g = m->file->g;
+    return (struct ht_engine_source){.plan = ht_model_plan(m->model),
+                                     .tokenizer = m->tokenizer.t,
+                                     .model = m,
+                                     .name = ht_gguf_name(g),
+                                     .weight_bytes = ht_gguf_file_bytes(g),
+                                     .model_bytes = ht_model_bytes(m->model),
+                                     .n_ctx_train = ht_model_n_ctx_train(m->model)};
+}
+
+enum hearth_status hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
+                                      struct hearth_memory *out, struct hearth_error *err) {
+    struct ht_engine_source source = source_of(m);
+    return ht_engine_memory(&source, o, NULL, out, err);
+}
+
+enum hearth_status hearth_engine_create(const hearth_model *m,
+                                        const struct hearth_engine_options *o, hearth_engine **out,
+                                        struct hearth_error *err) {
+    struct ht_engine_source source = source_of(m);
+    return ht_engine_create(&source, o, NULL, out, err);
+}
+
+void hearth_engine_destroy(hearth_engine *e) {
+    ht_engine_destroy(e);
+}
+
+const hearth_model *hearth_engine_model(const hearth_engine *e) {
+    return ht_engine_model(e);
+}
+
+const char *hearth_engine_device(const hearth_engine *e) {
+    return ht_engine_device(e);
+}
+
+uint32_t hearth_engine_n_ctx(const hearth_engine *e) {
+    return ht_engine_n_ctx(e);
+}
+
+enum hearth_status hearth_engine_step(hearth_engine *e, size_t *n_active,
+                                      struct hearth_error *err) {
+    return ht_engine_step(e, n_active, err);
+}
+
+enum hearth_status hearth_engine_run(hearth_engine *e, struct hearth_error *err) {
+    return ht_engine_run(e, err);
+}
+
+void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats *out) {
+    ht_engine_get_stats(e, out);
+}
+
+void hearth_sampling_default(struct hearth_sampling *s) {
+    ht_sampling_default(s);
+}
+
+void hearth_request_options_default(struct hearth_request_options *o) {
+    ht_request_options_default(o);
+}
+
+enum hearth_status hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
+                                         const struct hearth_request_options *o,
+                                         hearth_request **out, struct hearth_error *err) {
+    return ht_request_create(e, tokens, n_tokens, o, out, err);
+}
+
+void hearth_request_destroy(hearth_request *r) {
+    ht_request_destroy(r);
+}
+
+void hearth_request_cancel(hearth_request *r) {
+    ht_request_cancel(r);
+}
+
+enum hearth_finish hearth_request_finish(const hearth_request *r) {
+    return ht_request_finish(r);
+}
+
+enum hearth_status hearth_request_error(const hearth_request *r, struct hearth_error *err) {
+    return ht_request_error(r, err);
+}
+
+void hearth_request_get_stats(const hearth_request *r, struct hearth_request_stats *out) {
+    ht_request_get_stats(r, out);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// hearth_quantize: a copy of a model with its matrices in another format. Metadata is copied but
+// for the keys that say how the file was split and what format it has. Works row by row while the
+// file is written: its memory is one row and the writer's window, whatever the model's size.
+#include <string.h>
+
+#include "api/api_internal.h"
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/mem.h"
+
+// general.file_type, as the format's specification numbers them.
+static bool file_type_of(enum ht_format f, uint32_t *out) {
+    switch (f) {
+    case HT_F32: *out = 0; return true;
+    case HT_F16: *out = 1; return true;
+    case HT_Q8_0: *out = 7; return true;
+    case HT_BF16: *out = 32; return true;
+    default: return false;
+    }
+}
+
+struct conversion { // of one tensor's rows
+    const struct ht_gguf_tensor *t;
+    const struct ht_format_info *from, *to;
+    size_t in_row_bytes, out_row_bytes;
+    float *row; // shared by all conversions: room for the longest row
+};
+
+static void convert_rows(void *user, uint64_t first_row, uint64_t n_rows, void *out) {
+    const struct conversion *c = user;
+    const uint8_t *in = c->t->data + (size_t)first_row * c->in_row_bytes;
+    uint8_t *to = out;
+    size_t n = (size_t)c->t->ne[0];
+    for (uint64_t r = 0; r < n_rows; r++, in += c->in_row_bytes, to += c->out_row_bytes) {
+        c->from->to_f32(in, c->row, n / c->from->block_len);
+        c->to->from_f32(c->row, to, n / c->to->block_len);
+    }
+}
+
+// The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
+// are whole blocks take the new one. Vectors stay F32, as do the tables whose small errors would be
+// large ones later: positions, and the router that picks experts.
+static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format wanted) {
+    static const char *const kept[] = {"position_embd.weight", "ffn_gate_inp.weight"};
+    if (t->n_dims < 2 || t->ne[0] % ht_format_get(wanted)->block_len != 0) return HT_F32;
+    size_t n_name = strlen(t->name);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        size_t n = strlen(kept[i]);
+        if (n_name >= n && memcmp(t->name + n_name - n, kept[i], n) == 0) return HT_F32;
+    }
+    return wanted;
+}
+
+static enum hearth_status plan_tensor(const struct ht_gguf *g, const struct ht_gguf_tensor *t,
+                                      enum ht_format wanted, struct conversion *c,
+                                      struct hearth_error *err) {
+    enum ht_format to = format_for(t, wanted);
+    uint64_t in_bytes, out_bytes;
+    *c = (struct conversion){.t = t, .from = ht_format_get(t->format), .to = ht_format_get(to)};
+    if (!c->from || !c->from->to_f32)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "%s: tensor %s is in format %s, which cannot be read", ht_gguf_name(g),
+                       t->name, c->from ? c->from->name : "(unknown)");
+    if (!ht_format_row_bytes(t->format, t->ne[0], &in_bytes) ||
+        !ht_format_row_bytes(to, t->ne[0], &out_bytes) || out_bytes > SIZE_MAX / 2)
+        return ht_fail(err, HEARTH_E_FORMAT,
+                       "%s: tensor %s has rows of %llu weights, expected fewer", ht_gguf_name(g),
+                       t->name, (unsigned long long)t->ne[0]);
+    c->in_row_bytes = (size_t)in_bytes;
+    c->out_row_bytes = (size_t)out_bytes;
+    return HEARTH_OK;
+}
+
+static void copy_meta(const struct ht_gguf *g, struct ht_gguf_writer *w, uint32_t file_type) {
+    for (size_t i = 0; i < ht_gguf_n_kv(g); i++) {
+        const struct ht_gguf_kv *kv = ht_gguf_kv_at(g, i);
+        if (strncmp(kv->key, "split.", 6) == 0) continue; // the copy is whole
+        if (strcmp(kv->key, "general.file_type") == 0) continue;
+        if (strcmp(kv->key, "general.quantization_version") == 0) continue;
+        ht_gguf_put_kv(w, kv);
+    }
+    ht_gguf_put_u32(w, "general.file_type", file_type);
+    ht_gguf_put_u32(w, "general.quantization_version", 2);
+}
+
+static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
+                                     enum ht_format format, struct conversion *conversions,
+                                     float **row, struct hearth_error *err) {
+    size_t n = ht_gguf_n_tensors(g), n_longest = 1;
+    for (size_t i = 0; i < n; i++) {
+        enum hearth_status s =
+            plan_tensor(g, ht_gguf_tensor_at(g, i), format, &conversions[i], err);
+        if (s) return s;
+        if (conversions[i].t->ne[0] > n_longest) n_longest = (size_t)conversions[i].t->ne[0];
+    }
+    *row = ht_realloc(NULL, n_longest, sizeof **row);
+    if (!*row) return ht_fail_nomem(err, n_longest * sizeof **row, "a row of weights");
+    struct ht_gguf_writer *w;
+    uint32_t file_type = 0;
+    if (!file_type_of(format, &file_type))
+        return ht_fail(err, HEARTH_E_INTERNAL, "no file type for format %d", format);
+    enum hearth_status s = ht_gguf_writer_create(&w, err);
+    if (s) return s;
+    copy_meta(g, w, file_type);
+    for (size_t i = 0; i < n; i++) {
+        struct conversion *c = &conversions[i];
+        enum ht_format to = format_for(c->t, format);
+        c->row = *row;
+        if (to == c->t->format) // as it is, not through f32 and back
+            ht_gguf_put_tensor(w, c->t->name, to, c->t->n_dims, c->t->ne, c->t->data);
+        else
+            ht_gguf_put_rows(w, c->t->name, to, c->t->n_dims, c->t->ne, convert_rows, c);
+    }
+    s = ht_gguf_writer_finish(w, path, err);
+    ht_gguf_writer_destroy(w);
+    return s;
+}
+
+enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
+                                   struct hearth_error *err) {
+    enum ht_format f;
+    uint32_t file_type;
+    if (!ht_format_find(format, &f) || !ht_format_get(f)->from_f32 || !file_type_of(f, &file_type))
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "models cannot be written in format \"%s\", expected F32, F16, BF16 or Q8_0",
+                       format);
+    struct conversion *conversions = ht_calloc(ht_gguf_n_tensors(in->g) + 1, sizeof *conversions);
+    if (!conversions)
+        return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
+    float *row = NULL;
+    enum hearth_status s = write_copy(in->g, out_path, f, conversions, &row, err);
+    ht_free(row);
+    ht_free(conversions);
+    return s;
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// Attention over paged KV. A task is one KV head and a tile of tokens of one sequence: the query
+// rows of the group's heads, at most attn_rows at once, so that each K and V row is read once for
+// all of them. Order of the arithmetic: num.h, for each query row by its own position alone; how
+// tokens are put together in tiles never shows.
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+
+// What some segments gave for a query row, beside their acc.
+struct sum {
+    float m, l;
+    bool started;
+};
+
+// A thread's memory, carved from ht_cpu_own_attn.
+struct work {
+    float *q;   // [head_dim][n_rows]
+    float *s;   // [n_rows][HT_TILE] scores, then weights
+    float *seg; // [n_rows][head_dim] of this segment
+    float *acc; // [n_rows][head_dim] of the segments before, where there are several
+    struct sum sum[HT_ATTN_MAX_ROWS]; // likewise
+    struct ht_attn_state state[HT_ATTN_MAX_ROWS];
+    float c[HT_ATTN_MAX_ROWS];
+    // the task
+    const struct ht_cpu_tile *tile;
+    uint32_t kv_head, n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
+    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
+    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
+};
+
+uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
+    return (uint64_t)k->attn_rows * (3ull * head_dim + HT_TILE) * sizeof(float);
+}
+
+uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
+                             uint32_t n_kv_heads) {
+    uint32_t n = k->attn_rows / (n_heads / n_kv_heads);
+    return n > 0 ? n : 1;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+// The first position that a query at `pos` attends to.
+static uint32_t first_seen(const struct ht_cpu_step *s, uint32_t pos) {
+    return s->window != 0 && pos + 1 > s->window ? pos + 1 - s->window : 0;
+}
+
+static void clear_segment(struct work *w, uint32_t d) {
+    memset(w->seg, 0, (size_t)w->n_rows * d * sizeof *w->seg);
+    for (uint32_t r = 0; r < w->n_rows; r++)
+        w->state[r] = (struct ht_attn_state){.l = {0}, .m = -INFINITY};
+}
+
+// Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
+static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, uint32_t r0,
+                       uint32_t r1, const void *const *v, uint32_t begin, uint32_t end) {
+    if (r0 >= r1 || begin >= end) return;
+    p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
+                                                  w->c + r0, r1 - r0, d, v, w->next_v, begin, end);
+    for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
+}
+
+// Where the K groups and V rows of the tile at `base` lie; past the last page, that one again.
+static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                       const struct work *w, uint32_t kv_head, uint32_t base, const void **k,
+                       const void **v) {
+    size_t row_bytes = ht_kv_head_bytes(p->c->limits.kv_type, s->head_dim) / (2 * HT_PAGE_TOKENS);
+    uint32_t last = (w->hi[w->n_rows - 1] - 1) / HT_PAGE_TOKENS;
+    for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
+        uint32_t page = w->tile->pages[min_u32(base / HT_PAGE_TOKENS + i, last)];
+        const uint8_t *at = ht_kv_head(p, s->layer, page, kv_head);
+        for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
+            k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
+        v[i] = at + HT_PAGE_TOKENS * row_bytes;
+    }
+}
+
+// What the kernels may fetch ahead: the next tile, or behind the last one the next head's first.
+static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t base) {
+    bool more = base + HT_TILE < w->hi[w->n_rows - 1];
+    uint32_t head = more || w->kv_head + 1 == s->n_kv_heads ? w->kv_head : w->kv_head + 1;
+    find_pages(p, s, w, head, more ? base + HT_TILE : w->lo[0] / HT_TILE * HT_TILE, w->next_k,
+               w->next_v);
+}
+
+// One tile of positions from `base` on, for the query rows that see any of it. Rows are in rising
+// position, so those are neighbours.
+static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t base) {
+    const struct ht_vec_kernels *k = &p->backend->vec;
+    enum hearth_kv_type type = p->c->limits.kv_type;
+    uint32_t d = s->head_dim, end = base + HT_TILE, r0 = 0, r1 = w->n_rows;
+    while (r0 < r1 && w->hi[r0] <= base) r0++;
+    while (r1 > r0 && w->lo[r1 - 1] >= end) r1--;
+    if (r0 == r1) return;
+    // What any of the rows sees, and what all of them see, within the tile.
+    uint32_t any_lo = max_u32(w->lo[r0], base) - base, any_hi = min_u32(w->hi[r1 - 1], end) - base;
+    uint32_t all_lo = max_u32(w->lo[r1 - 1], base) - base, all_hi = min_u32(w->hi[r0], end) - base;
+    const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
+    find_pages(p, s, w, w->kv_head, base, kp, vp);
+    find_next(p, s, w, base);
+    k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
+                     (any_hi + HT_LANES - 1) / HT_LANES, w->s);
+    for (uint32_t r = r0; r < r1; r++)
+        w->c[r] =
+            k->attn_softmax(w->s + r * HT_TILE, max_u32(w->lo[r], base) - base,
+                            min_u32(w->hi[r], end) - base, s->scale, s->soft_cap, &w->state[r]);
+    // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
+    // a later token wrote reaches an earlier one.
+    for (uint32_t r = r0, next; r < r1 && any_lo < all_lo; r = next) {
+        next = r + w->n_heads;
+        uint32_t lo = max_u32(w->lo[r], base) - base, hi = min_u32(w->hi[r], end) - base;
+        add_values(p, w, d, r, next, vp, lo, min_u32(hi, all_lo));
+    }
+    add_values(p, w, d, r0, r1, vp, all_lo, all_hi);
+    for (uint32_t r = r0, next; r < r1; r = next) {
+        next = r + w->n_heads;
+        uint32_t hi = min_u32(w->hi[r], end) - base;
+        add_values(p, w, d, r, next, vp, max_u32(all_hi, all_lo), hi);
+    }
+}
+
+// Joins a segment's m, l and acc with those of the segments before it.
+static void join_row(const struct ht_vec_kernels *k, uint32_t d, struct sum *sum, float *acc,
+                     float m, float l, const float *seg) {
+    if (l == 0.0f) return; // the row saw nothing of it
+    if (!sum->started) {
+        memcpy(acc, seg, d * sizeof *acc);
+        *sum = (struct sum){m, l, true};
+        return;
+    }
+    float max = m > sum->m ? m : sum->m;
+    float before = ht_expf(sum->m - max), now = ht_expf(m - max);
+    k->scale(acc, before, d, acc);
+    k->axpy(now, seg, d, acc);
+    sum->l = fmaf(l, now, sum->l * before);
+    sum->m = max;
+}
+
+static void join_segment(const struct ht_prepared *p, struct work *w, uint32_t d) {
+    for (uint32_t r = 0; r < w->n_rows; r++)
+        join_row(&p->backend->vec, d, &w->sum[r], w->acc + (size_t)r * d, w->state[r].m,
+                 ht_sum16(w->state[r].l, HT_LANES), w->seg + (size_t)r * d);
+}
+
+// Query rows [token][head] of `n_heads` heads from head h0 on, as [head_dim][row].
+static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t h0, int thread) {
+    uint32_t d = s->head_dim, r = 0;
+    for (uint32_t t = 0; t < w->tile->n_tokens; t++) {
+        uint32_t pos = w->tile->pos + t;
+        const float *q =
+            ht_cpu_f32(p, s->in[0], thread) + ((size_t)(w->tile->row + t) * s->n_heads + h0) * d;
+        for (uint32_t h = 0; h < w->n_heads; h++, r++, q += d) {
+            for (uint32_t e = 0; e < d; e++) w->q[(size_t)e * w->n_rows + r] = q[e];
+            w->hi[r] = pos + 1;
+            w->lo[r] = first_seen(s, pos);
+            w->sum[r].started = false;
+        }
+    }
+}
+
+// A finished head of row `row`: y = acc / l, or only its prepared activations. acc is used up.
+static void store_head(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t row,
+                       size_t head, float *acc, float l, int thread) {
+    uint32_t d = s->head_dim;
+    float *y =
+        s->prep == HT_NONE ? ht_cpu_f32(p, s->out[0], thread) + (row * s->n_heads + head) * d : acc;
+    p->backend->vec.scale(acc, 1.0f / l, d, y);
+    if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, row, head * d, y, d);
+}
+
+static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                       uint32_t h0, int thread) {
+    for (uint32_t r = 0; r < w->n_rows; r++)
+        store_head(p, s, w->tile->row + r / w->n_heads, h0 + r % w->n_heads,
+                   w->acc + (size_t)r * s->head_dim, w->sum[r].l, thread);
+}
+
+// The tiles of one segment, from position `base` on.
+static void fold_segment(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                         uint32_t base, uint32_t end) {
+    clear_segment(w, s->head_dim);
+    for (; base < end; base += HT_TILE) fold_tile(p, s, w, base);
+}
+
+// All segments of the rows that w holds, in order.
+static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w) {
+    uint32_t base = w->lo[0] / HT_TILE * HT_TILE, end = w->hi[w->n_rows - 1];
+    while (base < end) {
+        uint32_t stop = min_u32((base / HT_SEGMENT + 1) * HT_SEGMENT, end);
+        fold_segment(p, s, w, base, stop);
+        join_segment(p, w, s->head_dim);
+        base = stop;
+    }
+}
+
+static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                           const struct ht_cpu_tile *tile, uint32_t kv_head, int thread) {
+    size_t rows = p->backend->vec.attn_rows, d = s->head_dim;
+    float *own = ht_cpu_own_attn(p, thread);
+    return (struct work){.q = own,
+                         .seg = own + rows * d,
+                         .acc = own + rows * d * 2,
+                         .s = own + rows * d * 3,
+                         .tile = tile,
+                         .kv_head = kv_head};
+}
+
+// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces.
+static void run_head(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                     const struct ht_cpu_tile *tile, uint32_t kv_head, int thread) {
+    struct work w = work_of(p, s, tile, kv_head, thread);
+    uint32_t group = s->n_heads / s->n_kv_heads;
+    for (uint32_t h = 0; h < group; h += w.n_heads) {
+        w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
+        w.n_rows = w.n_heads * tile->n_tokens;
+        load_rows(p, s, &w, kv_head * group + h, thread);
+        fold_all(p, s, &w);
+        store_rows(p, s, &w, kv_head * group + h, thread);
+    }
+}
+
+// ---- one token, its context shared by segments: [head][segment]{m, l, acc[head_dim]}
+
+static uint32_t n_segments(uint32_t max_ctx) {
+    return max_ctx / HT_SEGMENT + 1;
+}
+
+uint64_t ht_attn_parts_bytes(uint32_t n_heads, uint32_t head_dim, uint32_t max_ctx) {
+    return (uint64_t)n_heads * n_segments(max_ctx) * (head_dim + 2) * sizeof(float);
+}
+
+static float *part_at(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t tensor,
+                      uint32_t head, uint32_t segment) {
+    size_t n = n_segments(p->c->limits.max_ctx);
+    return ht_cpu_f32(p, tensor, 0) + (head * n + segment) * (s->head_dim + 2);
+}
+
+// One segment for every query head of a KV head.
+static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
+                     uint32_t segment, int thread) {
+    struct work w = work_of(p, s, &p->tiles[0], kv_head, thread);
+    uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
+    for (uint32_t h = 0; h < group; h += w.n_heads) {
+        w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
+        load_rows(p, s, &w, kv_head * group + h, thread);
+        uint32_t begin = max_u32(w.lo[0] / HT_TILE * HT_TILE, segment * HT_SEGMENT);
+        fold_segment(p, s, &w, begin, min_u32((segment + 1) * HT_SEGMENT, w.hi[0]));
+        for (uint32_t r = 0; r < w.n_rows; r++) {
+            float *part = part_at(p, s, s->out[1], kv_head * group + h + r, segment);
+            part[0] = w.state[r].m;
+            part[1] = ht_sum16(w.state[r].l, HT_LANES);
+            memcpy(part + 2, w.seg + (size_t)r * d, d * sizeof *part);
+        }
+    }
+}
+
+static void run_parts(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    uint32_t pos = p->tiles[0].pos, first = first_seen(s, pos) / HT_SEGMENT, i;
+    uint32_t n_tasks = (pos / HT_SEGMENT - first + 1) * s->n_kv_heads;
+    atomic_uint *taken = &p->counters[s - p->c->steps];
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
+        run_part(p, s, i % s->n_kv_heads, first + i / s->n_kv_heads, thread);
+}
+
+void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    if (p->mode != HT_CPU_FEW) return;
+    size_t begin, end;
+    uint32_t pos = p->tiles[0].pos, d = s->head_dim;
+    ht_team_share(s->n_heads, 1, thread, p->c->n_threads, &begin, &end);
+    for (size_t h = begin; h < end; h++) {
+        float *acc = ht_cpu_own_attn(p, thread);
+        struct sum sum = {0};
+        for (uint32_t i = first_seen(s, pos) / HT_SEGMENT; i <= pos / HT_SEGMENT; i++) {
+            const float *part = part_at(p, s, s->in[0], (uint32_t)h, i);
+            join_row(&p->backend->vec, d, &sum, acc, part[0], part[1], part + 2);
+        }
+        store_head(p, s, 0, h, acc, sum.l, thread);
+    }
+}
+
+void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    if (p->c->own_heads) {
+        size_t begin, end;
+        ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
+        for (size_t h = begin; h < end; h++)
+            for (uint32_t i = 0; i < p->n_tiles; i++)
+                run_head(p, s, &p->tiles[i], (uint32_t)h, thread);
+        return;
+    }
+    if (p->mode == HT_CPU_FEW) {
+        run_parts(p, s, thread);
+        return;
+    }
+    // Tasks differ in length: taken one by one, late (long) tiles first.
+    atomic_uint *taken = &p->counters[s - p->c->steps];
+    uint32_t n_tasks = p->n_tiles * s->n_kv_heads, i;
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
+        run_head(p, s, &p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads, thread);
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// The cpu backend's table: a thread team, the kernels of one CPU level, and plans compiled for
+// them. One thread drives a backend; execute runs the whole plan inside one region of the team.
+// After prepare, nothing is allocated.
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+#include "base/mem.h"
+
+static void cpu_close(struct ht_backend *b) {
+    if (!b) return;
+    ht_team_destroy(b->team);
+    ht_free(b);
+}
+
+static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht_backend **out,
+                                   struct hearth_error *err) {
+    enum ht_cpu_level level = ht_cpu_best_level();
+    enum hearth_status st = o->level ? ht_cpu_level_parse(o->level, &level, err) : HEARTH_OK;
+    if (st != HEARTH_OK) return st;
+    struct ht_backend *b = ht_calloc(1, sizeof *b);
+    if (!b) return ht_fail_nomem(err, sizeof *b, "the cpu backend");
+    st = ht_team_create(o->n_threads, &b->team, err);
+    if (st != HEARTH_OK) {
+        cpu_close(b);
+        return st;
+    }
+    b->level = level;
+    ht_vec_kernels_init(&b->vec, level);
+    b->linear = ht_linear_kernels_get((int)level);
+    int n = ht_team_size(b->team);
+    snprintf(b->text, sizeof b->text, "cpu %s, %d thread%s", ht_cpu_level_name(level), n,
+             n == 1 ? "" : "s");
+    *out = b;
+    return HEARTH_OK;
+}
+
+static const char *cpu_describe(const struct ht_backend *b) {
+    return b->text;
+}
+
+static struct ht_team *cpu_team(struct ht_backend *b) {
+    return b->team;
+}
+
+// ---- what is supported
+
+static enum hearth_status supports_table(const struct ht_weight *w, struct hearth_error *err) {
+    const struct ht_format_info *f = ht_format_get(w->format);
+    if (f && f->to_f32) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_UNSUPPORTED, "%s is %s, which the cpu backend cannot read",
+                   w->name, f ? f->name : "of an unknown format");
+}
+
+static enum hearth_status supports_matrix(const struct ht_weight *w, struct hearth_error *err) {
+    enum hearth_status st = ht_linear_supports(w->format, w->ne[0], w->ne[1], err);
+    return st == HEARTH_OK ? st : ht_fail_in(err, st, "%s", w->name);
+}
+
+static enum hearth_status cpu_supports(const struct ht_backend *b, const struct ht_plan *p,
+                                       const struct ht_step *s, struct hearth_error *err) {
+    (void)b;
+    uint32_t n = 0;
+    switch (s->op) {
+    case HT_OP_EMBED:
+    case HT_OP_ADD_POS: return supports_table(&p->weights[s->w[0]], err);
+    case HT_OP_LINEAR: n = s->n_out; break;
+    case HT_OP_MOE_FFN: n = 3; break;
+    default:
+        if ((unsigned)s->op < HT_N_OPS) return HEARTH_OK;
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the cpu backend knows no step of kind %d",
+                       (int)s->op);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        enum hearth_status st = supports_matrix(&p->weights[s->w[i]], err);
+        if (st != HEARTH_OK) return st;
+    }
+    return HEARTH_OK;
+}
+
+// ---- prepare
+
+static enum hearth_status compile(const struct ht_backend *b, const struct ht_plan *p,
+                                  const struct ht_limits *l, struct ht_compiled **out,
+                                  struct hearth_error *err) {
+    enum hearth_status st = ht_limits_check(p, l, err);
+    if (st != HEARTH_OK) return st;
+    if (l->kv_type != HEARTH_KV_F16 && l->kv_type != HEARTH_KV_F32)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the cpu backend has no KV pages of type %d",
+                       (int)l->kv_type);
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        st = cpu_supports(b, p, &p->steps[i], err);
+        if (st != HEARTH_OK) return st;
+    }
+    return ht_cpu_compile(b, p, l, out, err);
+}
+
+static uint64_t scratch_total(const struct ht_compiled *c) {
+    return c->scratch_bytes + c->thread_bytes * (uint64_t)c->n_threads;
+}
+
+static enum hearth_status cpu_memory(const struct ht_backend *b, const struct ht_plan *p,
+                                     const struct ht_limits *l, struct ht_backend_memory *out,
+                                     struct hearth_error *err) {
+    struct ht_compiled *c;
+    enum hearth_status st = compile(b, p, l, &c, err);
+    if (st != HEARTH_OK) return st;
+    *out = (struct ht_backend_memory){
+        .kv = c->kv_bytes, .scratch = scratch_total(c), .other = c->own_bytes};
+    ht_compiled_free(c);
+    return HEARTH_OK;
+}
+
+static void cpu_release(struct ht_prepared *p) {
+    if (!p) return;
+    if (p->kv) ht_pages_free(p->kv, p->c->kv_bytes);
+    if (p->scratch) ht_pages_free(p->scratch, scratch_total(p->c));
+    ht_free(p->tiles);
+    ht_free(p->counters);
+    ht_compiled_free(p->c);
+    ht_free(p);
+}
+
+static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan *plan,
+                                      const struct ht_limits *l, struct ht_prepared **out,
+                                      struct hearth_error *err) {
+    struct ht_compiled *c;
+    enum hearth_status st = compile(b, plan, l, &c, err);
+    if (st != HEARTH_OK) return st;
+    struct ht_prepared *p = ht_calloc(1, sizeof *p);
+    if (!p) {
+        ht_compiled_free(c);
+        return ht_fail_nomem(err, sizeof *p, "a prepared plan");
+    }
+    p->backend = b;
+    p->c = c;
+    p->tiles = ht_calloc(l->max_tokens, sizeof *p->tiles);
+    p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
+    if (!p->tiles || !p->counters) {
+        cpu_release(p);
+        return ht_fail_nomem(err, l->max_tokens * sizeof *p->tiles, "attention tiles");
+    }
+    if (!(p->scratch = ht_pages_alloc(scratch_total(c)))) {
+        st = ht_fail_nomem(err, scratch_total(c), "scratch");
+    } else if (c->kv_bytes && !(p->kv = ht_pages_alloc(c->kv_bytes))) {
+        st = ht_fail_nomem(err, c->kv_bytes, "KV pages");
+    }
+    if (st != HEARTH_OK) {
+        cpu_release(p);
+        return st;
+    }
+    p->threads = p->scratch + c->scratch_bytes;
+    *out = p;
+    return HEARTH_OK;
+}
+
+// ---- execute
+
+// Cuts every sequence's run of tokens into tiles of query rows.
+static void find_tiles(struct ht_prepared *p, uint32_t tile_tokens) {
+    const struct ht_batch *b = p->batch;
+    p->n_tiles = 0;
+    for (uint32_t t = 0; t < b->n_tokens; t++) {
+        struct ht_cpu_tile *last = p->n_tiles ? &p->tiles[p->n_tiles - 1] : NULL;
+        if (last && b->seq[t] == b->seq[t - 1] && last->n_tokens < tile_tokens) {
+            last->n_tokens++;
+            continue;
+        }
+        p->tiles[p->n_tiles++] = (struct ht_cpu_tile){
+            .row = t, .n_tokens = 1, .pos = b->pos[t], .pages = b->seqs[b->seq[t]].pages};
+    }
+}
+
+static void run_plan(void *arg, int thread, int n_threads) {
+    struct ht_prepared *p = arg;
+    (void)n_threads;
+    for (uint32_t i = 0; i < p->c->n_steps; i++) {
+        const struct ht_cpu_step *s = &p->c->steps[i];
+        if (s->barrier[p->mode]) {
+            if (p->mode == HT_CPU_FEW) ht_cpu_fetch_ahead(p, s, thread);
+            ht_team_barrier(p->backend->team, thread);
+        }
+        ht_cpu_run_step(p, s, thread);
+    }
+}
+
+static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_batch *b,
+                                      const float **logits, struct hearth_error *err) {
+    enum hearth_status st = ht_batch_check(p->c->plan, &p->c->limits, b, err);
+    if (st != HEARTH_OK) return st;
+    const struct ht_plan *plan = p->c->plan;
+    p->batch = b;
+    p->mode = b->n_tokens == 1 ? HT_CPU_FEW : HT_CPU_MANY;
+    p->n_tiles = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        if (plan->steps[i].op == HT_OP_ATTENTION) {
+            find_tiles(p, ht_attn_tile_tokens(&p->backend->vec, plan->steps[i].u.attn.n_heads,
+                                              plan->steps[i].u.attn.n_kv_heads));
+            break;
+        }
+    for (uint32_t i = 0; i < p->c->n_steps; i++)
+        atomic_store_explicit(&p->counters[i], 0, memory_order_relaxed);
+    ht_team_run(p->backend->team, run_plan, p);
+    p->batch = NULL;
+    *logits = ht_cpu_f32(p, p->c->logits, 0);
+    return HEARTH_OK;
+}
+
+const struct ht_backend_ops ht_backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .supports = cpu_supports,
+    .memory = cpu_memory,
+    .prepare = cpu_prepare,
+    .release = cpu_release,
+    .execute = cpu_execute,
+    .team = cpu_team,
+};

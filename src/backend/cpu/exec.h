@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// Private to the cpu backend: what compile.c makes of a plan and exec*.c run. A compiled plan is a
+// list of cpu steps over tensors with a place in one scratch block. Every thread of the team walks
+// the whole list; a step divides its work by thread, and `barrier` says where threads must meet
+// first. There are two ways through the list: FEW (one token: small work is done by every thread
+// for itself rather than waited for) and MANY.
+#ifndef HT_CPU_EXEC_H
+#define HT_CPU_EXEC_H
+
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/features.h"
+#include "backend/cpu/linear.h"
+#include "backend/cpu/vec.h"
+#include "base/team.h"
+
+#define HT_N_ACT_KINDS 3 // enum ht_act_kind
+
+enum ht_cpu_op {
+    HT_CPU_ROPE_TABLE, // out0: cos and sin of this batch's positions
+    HT_CPU_EMBED,
+    HT_CPU_ADD_POS,
+    HT_CPU_SELECT,
+    HT_CPU_NORM, // out0: normalised rows, where something other than a linear step reads them
+    HT_CPU_PREP, // out[kind]: prepared activations of in0, normalised first where norm says so
+    HT_CPU_LINEAR,
+    HT_CPU_HEADS, // head norm or rope
+    HT_CPU_KV_APPEND,
+    HT_CPU_ATTENTION,
+    HT_CPU_ATTN_JOIN, // FEW mode, where threads share a context by segments: in0 is what they made
+    HT_CPU_ACT,
+    HT_CPU_ACT_MUL,
+    HT_CPU_ADD,
+    HT_CPU_MOE_ROUTE,
+    HT_CPU_MOE_GROUP,  // sorts this batch's (token, rank) pairs by expert
+    HT_CPU_MOE_GATHER, // prepared activations in that order
+    HT_CPU_MOE_UP,     // gate and up rows of the experts, with the activation
+    HT_CPU_MOE_PREP,
+    HT_CPU_MOE_DOWN,
+    HT_CPU_MOE_SUM,
+    HT_CPU_N_OPS
+};
+
+enum ht_cpu_mode { HT_CPU_FEW, HT_CPU_MANY, HT_CPU_N_MODES };
+
+// How a step divides a tensor over the threads. Two steps that divide the same tensor in the same
+// way need no barrier between them.
+enum ht_cpu_part {
+    HT_PART_ANY,     // some other way; equal to nothing
+    HT_PART_PRIVATE, // a copy for each thread
+    HT_PART_TOKENS,  // rows, by ht_team_share(rows, 1)
+    HT_PART_COLS,    // columns, by ht_team_share(width, HT_ROW_GROUP)
+    HT_PART_KV,      // columns that belong to a thread's KV heads, by ht_team_share(n_kv_heads, 1)
+    HT_PART_HEADS,   // columns by whole heads, by ht_team_share(heads, 1)
+};
+
+enum ht_cpu_rows { HT_CPU_ROWS_TOKENS, HT_CPU_ROWS_OUTPUTS, HT_CPU_ROWS_ONE };
+
+struct ht_cpu_tensor {
+    enum ht_cpu_rows rows;
+    bool private_copies; // in FEW mode thread t's copy is row t
+    uint32_t width;      // elements, where they are f32
+    size_t row_bytes;
+    uint64_t offset, n_bytes; // in the scratch block
+};
+
+struct ht_cpu_norm {
+    enum ht_op op; // HT_OP_RMS_NORM, HT_OP_LAYER_NORM, HT_OP_HEAD_NORM; HT_N_OPS: none
+    uint32_t w, b; // weights
+    float eps;
+};
+
+struct ht_cpu_step {
+    enum ht_cpu_op op;
+    bool barrier[HT_CPU_N_MODES]; // threads meet before this step
+    uint32_t ahead;               // with FEW's barrier: the phase's first LINEAR step, or HT_NONE
+    uint32_t layer;
+    uint32_t in[4], out[3], w[6]; // cpu tensors, plan weights; HT_NONE where absent
+    struct ht_cpu_norm norm;
+    uint32_t rope; // HEADS: rope or HT_NONE; in1 is its table
+    enum ht_rope_pairing pairing;
+    uint32_t n_heads, n_kv_heads, head_dim, window;
+    float scale, soft_cap;
+    uint32_t prep; // out0's prepared rows (8-bit), where the step makes them with it; or HT_NONE
+    // LINEAR: in[i] is output i's prepared activation
+    uint32_t n_linear, residual; // tensor or HT_NONE
+    bool own_heads;              // the thread's rows are those of its KV heads
+    bool has_act, has_mul;       // out0 = act(out0) [* out1], on the thread's own columns
+    enum ht_act act;
+    // MOE_*
+    uint32_t n_experts, n_used;
+    bool normalise;
+    enum ht_act_kind kind; // of the prepared rows that it reads or writes
+};
+
+// What a step of a mode does to a tensor; KV pages of layer l are tensor n_tensors + l.
+struct ht_cpu_access {
+    uint32_t tensor;
+    bool write;
+    enum ht_cpu_part part;
+};
+#define HT_CPU_MAX_ACCESSES 12
+
+struct ht_compiled {
+    const struct ht_plan *plan;
+    struct ht_limits limits;
+    int n_threads;
+    bool own_heads; // a thread owns KV heads from projection to attention
+    struct ht_cpu_step *steps;
+    struct ht_cpu_tensor *tensors;
+    uint32_t n_steps, n_tensors, cap_steps, cap_tensors;
+    uint32_t logits;        // tensor
+    uint32_t max_width;     // of a row that a thread keeps for itself, in f32
+    uint32_t max_in;        // of a linear step
+    uint64_t scratch_bytes; // tensors
+    uint64_t linear_bytes, attn_bytes, row_bytes, thread_bytes; // of one thread
+    uint64_t kv_page_bytes;                                     // of one layer
+    uint64_t kv_bytes;
+    uint64_t own_bytes; // heap held by this structure and the prepared plan
+};
+
+struct ht_backend {
+    enum ht_cpu_level level;
+    struct ht_vec_kernels vec;
+    const struct ht_linear_kernels *linear;
+    struct ht_team *team;
+    char text[64];
+};
+
+// A run of tokens of one sequence in the batch, cut into attention tiles of tile_tokens.
+struct ht_cpu_tile {
+    uint32_t row, n_tokens; // rows of the batch
+    uint32_t pos;           // of the first
+    const uint32_t *pages;
+};
+
+struct ht_prepared {
+    struct ht_backend *backend;
+    struct ht_compiled *c;
+    uint8_t *scratch, *kv, *threads; // pages
+    uint64_t scratch_total;
+    struct ht_cpu_tile *tiles; // [max_tokens]
+    atomic_uint *counters;     // [n_steps] work taken, for steps that are divided as they go
+    // of the present execute
+    const struct ht_batch *batch;
+    enum ht_cpu_mode mode;
+    uint32_t n_tiles;
+};
+
+// compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.
+HT_MUST_CHECK enum hearth_status ht_cpu_compile(const struct ht_backend *b, const struct ht_plan *p,
+                                                const struct ht_limits *l, struct ht_compiled **out,
+                                                struct hearth_error *err);
+void ht_compiled_free(struct ht_compiled *c);
+enum ht_cpu_part ht_cpu_linear_part(const struct ht_compiled *c, const struct ht_cpu_step *s);
+
+// schedule.c: lifetimes, places and barriers, over the finished list of steps.
+HT_MUST_CHECK enum hearth_status ht_cpu_schedule(struct ht_compiled *c, struct hearth_error *err);
+// The accesses of a step; returns how many. At most HT_CPU_MAX_ACCESSES.
+uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *s,
+                         enum ht_cpu_mode mode, struct ht_cpu_access *a);
+
+// ---- inside a region: p, a step, the thread
+
+static inline uint32_t ht_cpu_n_rows(const struct ht_prepared *p, uint32_t tensor) {
+    switch (p->c->tensors[tensor].rows) {
+    case HT_CPU_ROWS_TOKENS: return p->batch->n_tokens;
+    case HT_CPU_ROWS_OUTPUTS: return p->batch->n_outputs;
+    case HT_CPU_ROWS_ONE: break;
+    }
+    return 1;
+}
+
+// Row 0 of a tensor as this thread sees it.
+static inline uint8_t *ht_cpu_rows_at(const struct ht_prepared *p, uint32_t tensor, int thread) {
+    const struct ht_cpu_tensor *t = &p->c->tensors[tensor];
+    size_t copy = t->private_copies && p->mode == HT_CPU_FEW ? (size_t)thread * t->row_bytes : 0;
+    return p->scratch + t->offset + copy;
+}
+
+static inline float *ht_cpu_f32(const struct ht_prepared *p, uint32_t tensor, int thread) {
+    return (float *)(void *)ht_cpu_rows_at(p, tensor, thread);
+}
+
+// The thread's own memory: linear scratch, then attention's, then one row of max_width f32.
+static inline uint8_t *ht_cpu_own(const struct ht_prepared *p, int thread) {
+    return p->threads + (size_t)thread * p->c->thread_bytes;
+}
+static inline float *ht_cpu_own_attn(const struct ht_prepared *p, int thread) {
+    return (float *)(void *)(ht_cpu_own(p, thread) + p->c->linear_bytes);
+}
+static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
+    return (float *)(void *)(ht_cpu_own(p, thread) + p->c->linear_bytes + p->c->attn_bytes);
+}
+
+static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {
+    return weight == HT_NONE ? NULL : (const float *)(const void *)p->c->plan->weights[weight].data;
+}
+
+// Prepares n columns of row t from column `begin` on, both whole blocks, into a step's `prep`.
+// (exec.c)
+void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
+                            size_t begin, const float *x, uint32_t n);
+
+void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
+void ht_cpu_run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+// Asks for the first weights that the thread will want behind the barrier in front of s.
+void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_moe(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+
+// kv.c: the pages. Elements of one KV head in a page: K then V.
+uint64_t ht_kv_head_bytes(enum hearth_kv_type type, uint32_t head_dim);
+uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head);
+// attention.c: bytes of a thread's attention memory; of one token's segments; query tokens that one
+// tile takes.
+uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim);
+uint64_t ht_attn_parts_bytes(uint32_t n_heads, uint32_t head_dim, uint32_t max_ctx);
+uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, uint32_t n_kv_heads);
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// The expert feed-forward. With one token (FEW) its experts are taken in rank order straight from
+// the ids. With many, the (token, rank) pairs are sorted by expert first, and each expert's rows of
+// prepared activations stand together, so that its weights are read once for all its tokens. Bits
+// are the same: each pair's rows go through the same kernels, and a token's pairs are summed in
+// rank order. Runs inside the region.
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+
+// The sorted pairs, in the `group` tensor: pair i of expert e stands at start[e] <= i <
+// start[e + 1] and belongs to token[i]; slot[t * n_used + j] is where token t's j-th pair stands.
+struct groups {
+    uint32_t *start, *token, *slot;
+};
+
+static struct groups groups_at(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                               uint32_t tensor) {
+    uint32_t *base = (uint32_t *)(void *)ht_cpu_rows_at(p, tensor, 0);
+    size_t pairs = (size_t)p->c->limits.max_tokens * s->n_used;
+    return (struct groups){base, base + s->n_experts + 1, base + s->n_experts + 1 + pairs};
+}
+
+// p = softmax(x), then the n_used largest by repeated search: n_used is small.
+static void route_row(const struct ht_prepared *p, const struct ht_cpu_step *s, const float *x,
+                      float *prob, int32_t *ids, float *weights) {
+    uint32_t n = s->n_experts;
+    p->backend->vec.exp_sub(x, ht_max16(x, n), n, prob);
+    float sum = ht_sum16(prob, n), used = 0.0f;
+    for (uint32_t e = 0; e < n; e++) prob[e] = prob[e] / sum;
+    for (uint32_t j = 0; j < s->n_used; j++) {
+        uint32_t best = 0;
+        float most = -1.0f;
+        for (uint32_t e = 0; e < n; e++) {
+            float key = prob[e] != prob[e] ? INFINITY : prob[e]; // never the same one twice
+            if (key > most) {
+                most = key;
+                best = e;
+            }
+        }
+        ids[j] = (int32_t)best;
+        weights[j] = prob[best];
+        used = used + prob[best];
+        prob[best] = -1.0f; // taken
+    }
+    for (uint32_t j = 0; j < s->n_used; j++) {
+        if (s->normalise) weights[j] = weights[j] / used;
+        weights[j] = weights[j] * s->scale;
+    }
+}
+
+static void run_route(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    size_t begin = 0, end = ht_cpu_n_rows(p, s->in[0]);
+    if (p->mode == HT_CPU_MANY) ht_team_share(end, 1, thread, p->c->n_threads, &begin, &end);
+    size_t ids_bytes = p->c->tensors[s->out[0]].row_bytes;
+    for (size_t t = begin; t < end; t++) {
+        uint8_t *ids = ht_cpu_rows_at(p, s->out[0], thread) + t * ids_bytes;
+        uint8_t *weights = ht_cpu_rows_at(p, s->out[1], thread) + t * ids_bytes;
+        route_row(p, s, ht_cpu_f32(p, s->in[0], thread) + t * s->n_experts,
+                  ht_cpu_own_row(p, thread), (int32_t *)(void *)ids, (float *)(void *)weights);
+    }
+}
+
+// Row t of a route's ids or weights, as this thread sees it.
+static const void *routed(const struct ht_prepared *p, uint32_t tensor, size_t t, int thread) {
+    return ht_cpu_rows_at(p, tensor, thread) + t * p->c->tensors[tensor].row_bytes;
+}
+
+// A counting sort; one thread's work, small beside the experts'.
+static void run_group(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    if (p->mode == HT_CPU_FEW || thread != 0) return;
+    struct groups g = groups_at(p, s, s->out[0]);
+    uint32_t n_tokens = ht_cpu_n_rows(p, s->in[0]);
+    memset(g.start, 0, (s->n_experts + 1) * sizeof *g.start);
+    for (uint32_t t = 0; t < n_tokens; t++) {
+        const int32_t *ids = routed(p, s->in[0], t, thread);
+        for (uint32_t j = 0; j < s->n_used; j++) g.start[ids[j] + 1]++;
+    }
+    for (uint32_t e = 0; e < s->n_experts; e++) g.start[e + 1] += g.start[e];
+    for (uint32_t t = 0; t < n_tokens; t++) {
+        const int32_t *ids = routed(p, s->in[0], t, thread);
+        for (uint32_t j = 0; j < s->n_used; j++) {
+            uint32_t at = g.start[ids[j]]++;
+            g.token[at] = t;
+            g.slot[t * s->n_used + j] = at;
+        }
+    }
+    for (uint32_t e = s->n_experts; e > 0; e--) g.start[e] = g.start[e - 1];
+    g.start[0] = 0;
+}
+
+static size_t n_pairs(const struct ht_prepared *p, const struct ht_cpu_step *s) {
+    return (size_t)ht_cpu_n_rows(p, s->in[0]) * s->n_used;
+}
+
+static void run_gather(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    if (p->mode == HT_CPU_FEW) return;
+    struct groups g = groups_at(p, s, s->in[1]);
+    size_t begin, end, bytes = p->c->tensors[s->out[0]].row_bytes / s->n_used;
+    size_t from_bytes = p->c->tensors[s->in[0]].row_bytes;
+    ht_team_share(n_pairs(p, s), 1, thread, p->c->n_threads, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        memcpy(ht_cpu_rows_at(p, s->out[0], thread) + i * bytes,
+               ht_cpu_rows_at(p, s->in[0], thread) + g.token[i] * from_bytes, bytes);
+}
+
+// Output rows [begin, end) of one expert's matrix, for n pairs from pair `at` on.
+static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
+                        uint32_t expert, const uint8_t *act, float *y, size_t at, uint32_t n,
+                        size_t begin, size_t end, int thread) {
+    const struct ht_weight *w = &p->c->plan->weights[weight];
+    if (begin >= end) return;
+    struct ht_linear_job job = {
+        .format = w->format,
+        .weight = w->data + w->n_bytes / s->n_experts * expert,
+        .n_in = (uint32_t)w->ne[0],
+        .n_out = (uint32_t)w->ne[1],
+        .act = act,
+        .n_tokens = n,
+        .y = y + at * w->ne[1],
+        .y_stride = w->ne[1],
+    };
+    ht_linear_rows(p->backend->linear, &job, (uint32_t)begin, (uint32_t)end, ht_cpu_own(p, thread));
+}
+
+// Gate and up rows [begin, end) of an expert, and their product.
+static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t expert,
+                    const uint8_t *act, size_t at, uint32_t n, size_t begin, size_t end,
+                    int thread) {
+    size_t ffn = p->c->tensors[s->out[0]].width;
+    float *gate = ht_cpu_f32(p, s->out[0], thread), *up = ht_cpu_f32(p, s->out[1], thread);
+    expert_rows(p, s, s->w[0], expert, act, gate, at, n, begin, end, thread);
+    expert_rows(p, s, s->w[1], expert, act, up, at, n, begin, end, thread);
+    for (size_t i = at; i < at + n && begin < end; i++) {
+        float *g = gate + i * ffn + begin;
+        p->backend->vec.act_mul(s->act, g, up + i * ffn + begin, (uint32_t)(end - begin), g);
+    }
+}
+
+// One token: the experts in rank order, each divided over the threads by rows.
+static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    bool down = s->op == HT_CPU_MOE_DOWN;
+    const int32_t *ids = routed(p, s->in[1], 0, thread);
+    const uint8_t *act = ht_cpu_rows_at(p, s->in[0], thread);
+    size_t bytes = down ? p->c->tensors[s->in[0]].row_bytes / s->n_used : 0, begin, end;
+    ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &begin,
+                  &end);
+    float *y = ht_cpu_f32(p, s->out[0], thread);
+    for (uint32_t j = 0; j < s->n_used; j++) {
+        uint32_t e = (uint32_t)ids[j];
+        if (down)
+            expert_rows(p, s, s->w[2], e, act + j * bytes, y, j, 1, begin, end, thread);
+        else
+            up_rows(p, s, e, act, j, 1, begin, end, thread);
+    }
+}
+
+// Many tokens: pieces of (expert, rows), taken one by one since experts differ in tokens.
+static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    bool down = s->op == HT_CPU_MOE_DOWN;
+    struct groups g = groups_at(p, s, s->in[2]);
+    uint32_t act_tensor = down ? s->in[0] : s->in[3];
+    size_t width = p->c->tensors[s->out[0]].width, piece = 4 * HT_ROW_GROUP;
+    size_t n_pieces = (width + piece - 1) / piece;
+    size_t bytes = p->c->tensors[act_tensor].row_bytes / s->n_used, i;
+    const uint8_t *act = ht_cpu_rows_at(p, act_tensor, thread);
+    float *y = ht_cpu_f32(p, s->out[0], thread);
+    atomic_uint *taken = &p->counters[s - p->c->steps];
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) <
+           s->n_experts * n_pieces) {
+        uint32_t e = (uint32_t)(i / n_pieces), at = g.start[e], n = g.start[e + 1] - at;
+        size_t begin = i % n_pieces * piece, end = begin + piece < width ? begin + piece : width;
+        if (n == 0) continue;
+        if (down)
+            expert_rows(p, s, s->w[2], e, act + at * bytes, y, at, n, begin, end, thread);
+        else
+            up_rows(p, s, e, act + at * bytes, at, n, begin, end, thread);
+    }
+}
+
+static void run_hidden_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    uint32_t ffn = p->c->tensors[s->in[0]].width;
+    size_t begin = 0, end = n_pairs(p, s);
+    size_t bytes = p->c->tensors[s->out[0]].row_bytes / s->n_used;
+    if (p->mode == HT_CPU_MANY) ht_team_share(end, 1, thread, p->c->n_threads, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        ht_act_prepare(p->backend->linear, s->kind, ht_cpu_f32(p, s->in[0], thread) + i * ffn, ffn,
+                       ht_cpu_rows_at(p, s->out[0], thread) + i * bytes);
+}
+
+static void run_sum(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    bool few = p->mode == HT_CPU_FEW;
+    size_t width = p->c->tensors[s->out[0]].width, t0 = 0, t1 = ht_cpu_n_rows(p, s->out[0]);
+    size_t c0 = 0, c1 = width;
+    if (few)
+        ht_team_share(width, HT_ROW_GROUP, thread, p->c->n_threads, &c0, &c1);
+    else
+        ht_team_share(t1, 1, thread, p->c->n_threads, &t0, &t1);
+    const float *from = ht_cpu_f32(p, s->in[0], thread);
+    struct groups g = few ? (struct groups){0} : groups_at(p, s, s->in[2]);
+    for (size_t t = t0; t < t1 && c0 < c1; t++) {
+        const float *weights = routed(p, s->in[1], t, thread);
+        float *y = ht_cpu_f32(p, s->out[0], thread) + t * width + c0;
+        memset(y, 0, (c1 - c0) * sizeof *y);
+        for (uint32_t j = 0; j < s->n_used; j++) {
+            size_t at = few ? j : g.slot[t * s->n_used + j];
+            p->backend->vec.axpy(weights[j], from + at * width + c0, (uint32_t)(c1 - c0), y);
+        }
+    }
+}
+
+void ht_cpu_run_moe(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    if (ht_cpu_n_rows(p, s->in[0]) == 0) return; // behind the selection of outputs, of which none
+    switch (s->op) {
+    case HT_CPU_MOE_ROUTE: run_route(p, s, thread); break;
+    case HT_CPU_MOE_GROUP: run_group(p, s, thread); break;
+    case HT_CPU_MOE_GATHER: run_gather(p, s, thread); break;
+    case HT_CPU_MOE_UP:
+    case HT_CPU_MOE_DOWN:
+        if (p->mode == HT_CPU_FEW)
+            run_few(p, s, thread);
+        else
+            run_many(p, s, thread);
+        break;
+    case HT_CPU_MOE_PREP: run_hidden_prep(p, s, thread); break;
+    default: run_sum(p, s, thread); break;
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// CPU levels: what the processor has and the operating system saves, asked once per call from cpuid
+// and xgetbv, or getauxval on Arm. No state; any thread. A level is usable only with every feature
+// of its bundle and of the levels below it on the same architecture.
+#include "backend/cpu/features.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+static const char *const level_names[HT_CPU_N_LEVELS] = {
+    [HT_CPU_SCALAR] = "scalar",       [HT_CPU_AVX2] = "avx2",
+    [HT_CPU_AVX512] = "avx512",       [HT_CPU_AVX512VNNI] = "avx512vnni",
+    [HT_CPU_NEON] = "neon",           [HT_CPU_NEON_DOTPROD] = "neon_dotprod",
+    [HT_CPU_NEON_I8MM] = "neon_i8mm",
+};
+
+#if defined(__x86_64__)
+
+static uint64_t xgetbv0(void) {
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static bool has(uint32_t word, int bit) {
+    return (word >> bit & 1) != 0;
+}
+
+enum ht_cpu_level ht_cpu_best_level(void) {
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return HT_CPU_SCALAR;
+    bool osxsave = has(c, 27), avx = has(c, 28), fma = has(c, 12), f16c = has(c, 29);
+    if (!osxsave || !avx || !fma || !f16c) return HT_CPU_SCALAR;
+    uint64_t saved = xgetbv0();
+    if ((saved & 0x6) != 0x6) return HT_CPU_SCALAR; // xmm, ymm
+    uint32_t b7, c7, d7, a71, b71, c71, d71;
+    if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return HT_CPU_SCALAR;
+    if (!has(b7, 5) || !has(b7, 8)) return HT_CPU_SCALAR; // AVX2, BMI2
+    if ((saved & 0xe6) != 0xe6) return HT_CPU_AVX2;       // + opmask, zmm 0-15, zmm 16-31
+    bool f = has(b7, 16), dq = has(b7, 17), bw = has(b7, 30), vl = has(b7, 31);
+    if (!f || !dq || !bw || !vl) return HT_CPU_AVX2;
+    if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) return HT_CPU_AVX512;
+    bool vbmi = has(c7, 1), vnni = has(c7, 11), bf16 = has(a71, 5);
+    return vbmi && vnni && bf16 ? HT_CPU_AVX512VNNI : HT_CPU_AVX512;
+}
+
+bool ht_cpu_level_usable(enum ht_cpu_level l) {
+    return l >= HT_CPU_SCALAR && l <= HT_CPU_AVX512VNNI && l <= ht_cpu_best_level();
+}
+
+#elif defined(__aarch64__)
+
+// Bits of the kernel's ABI (asm/hwcap.h), spelt out since older headers lack some.
+#define CAP_ASIMD   (1ul << 1)
+#define CAP_ASIMDDP (1ul << 20)
+#define CAP2_I8MM   (1ul << 13)
+#define CAP2_BF16   (1ul << 14)
+
+enum ht_cpu_level ht_cpu_best_level(void) {
+    unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
+    if (!(cap & CAP_ASIMD)) return HT_CPU_SCALAR;
+    if (!(cap & CAP_ASIMDDP)) return HT_CPU_NEON;
+    return (cap2 & CAP2_I8MM) && (cap2 & CAP2_BF16) ? HT_CPU_NEON_I8MM : HT_CPU_NEON_DOTPROD;
+}
+
+bool ht_cpu_level_usable(enum ht_cpu_level l) {
+    if (l == HT_CPU_SCALAR) return true;
+    return l >= HT_CPU_NEON && l < HT_CPU_N_LEVELS && l <= ht_cpu_best_level();
+}
+
+#else
+
+enum ht_cpu_level ht_cpu_best_level(void) {
+    return HT_CPU_SCALAR;
+}
+
+bool ht_cpu_level_usable(enum ht_cpu_level l) {
+    return l == HT_CPU_SCALAR;
+}
+
+#endif
+
+const char *ht_cpu_level_name(enum ht_cpu_level l) {
+    return l >= 0 && l < HT_CPU_N_LEVELS ? level_names[l] : "?";
+}
+
+enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,
+                                      struct hearth_error *err) {
+    char list[128] = "";
+    for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
+        if (strcmp(name, level_names[l]) == 0) {
+            if (!ht_cpu_level_usable((enum ht_cpu_level)l))
+                return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                               "CPU level \"%s\" cannot run on this machine, whose best is \"%s\"",
+                               name, ht_cpu_level_name(ht_cpu_best_level()));
+            *out = (enum ht_cpu_level)l;
+            return HEARTH_OK;
+        }
+        if (l > 0) strcat(list, ", ");
+        strcat(list, level_names[l]);
+    }
+    return ht_fail(err, HEARTH_E_ARG, "no CPU level is called \"%.40s\"; there are: %s", name,
+                   list);
+}

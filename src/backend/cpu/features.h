@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// CPU levels: documented bundles of features, asked from the CPU and the OS (cpuid and xgetbv;
+// getauxval on Arm).
+#ifndef HT_CPU_FEATURES_H
+#define HT_CPU_FEATURES_H
+
+#include "base/status.h"
+
+enum ht_cpu_level {
+    HT_CPU_SCALAR,
+    HT_CPU_AVX2,         // AVX2, FMA, F16C, BMI2
+    HT_CPU_AVX512,       // + AVX-512 F, BW, DQ, VL
+    HT_CPU_AVX512VNNI,   // + VNNI, VBMI, BF16
+    HT_CPU_NEON,         // AArch64 base
+    HT_CPU_NEON_DOTPROD, // + dotprod
+    HT_CPU_NEON_I8MM,    // + i8mm, bf16
+    HT_CPU_N_LEVELS
+};
+
+enum ht_cpu_level ht_cpu_best_level(void);          // of this machine
+bool ht_cpu_level_usable(enum ht_cpu_level l);      // on this machine
+const char *ht_cpu_level_name(enum ht_cpu_level l); // "avx512vnni"
+// E_ARG with the list of names for an unknown one; E_UNSUPPORTED if this machine cannot run it.
+HT_MUST_CHECK enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,
+                                                    struct hearth_error *err);
+
+#endif

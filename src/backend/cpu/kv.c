@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// KV pages in the attention kernels' layout (vec.h has the picture): one block, [layer][page][KV
+// head]{K, V}. Pages come zeroed from the system and are never cleared: what a page held before is
+// never looked at, since attention reads written positions only. A page piece is written by the
+// thread that owns its step's share, inside the region.
+#include "backend/cpu/exec.h"
+
+static size_t element_bytes(enum hearth_kv_type type) {
+    return type == HEARTH_KV_F16 ? 2 : 4;
+}
+
+uint64_t ht_kv_head_bytes(enum hearth_kv_type type, uint32_t head_dim) {
+    return 2ull * HT_PAGE_TOKENS * head_dim * element_bytes(type);
+}
+
+uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head) {
+    const struct ht_compiled *c = p->c;
+    uint64_t head_bytes = c->kv_page_bytes / c->plan->n_kv_heads;
+    return p->kv + ((uint64_t)layer * c->limits.n_pages + page) * c->kv_page_bytes +
+           head * head_bytes;
+}
+
+static void append(struct ht_prepared *p, const struct ht_cpu_step *s, size_t t, size_t h,
+                   int thread) {
+    const struct ht_vec_kernels *k = &p->backend->vec;
+    const struct ht_batch *b = p->batch;
+    enum hearth_kv_type type = p->c->limits.kv_type;
+    uint32_t pos = b->pos[t], slot = pos % HT_PAGE_TOKENS, d = s->head_dim;
+    uint32_t page = b->seqs[b->seq[t]].pages[pos / HT_PAGE_TOKENS];
+    uint8_t *at = ht_kv_head(p, s->layer, page, (uint32_t)h);
+    size_t row = d * element_bytes(type), in = t * s->n_kv_heads * d + h * d;
+    k->k_store[type](ht_cpu_f32(p, s->in[0], thread) + in, d, slot % HT_LANES,
+                     at + slot / HT_LANES * HT_LANES * row);
+    k->v_store[type](ht_cpu_f32(p, s->in[1], thread) + in, d, at + (HT_PAGE_TOKENS + slot) * row);
+}
+
+void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    size_t t0 = 0, t1 = p->batch->n_tokens, h0 = 0, h1 = s->n_kv_heads;
+    if (p->c->own_heads || p->mode == HT_CPU_FEW)
+        ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &h0, &h1);
+    else
+        ht_team_share(p->batch->n_tokens, 1, thread, p->c->n_threads, &t0, &t1);
+    for (size_t t = t0; t < t1; t++)
+        for (size_t h = h0; h < h1; h++) append(p, s, t, h, thread);
+}

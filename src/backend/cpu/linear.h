@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// The linear step of the cpu backend, as the executor sees it: activations are prepared once per
+// row, then threads take shares of the output rows. One micro-kernel a weight class (int8, bf16,
+// f32), fed by panel packers, one a format; the same tile serves one token and five hundred with
+// the same bits.
+//
+// The numeric law, kept bit for bit by every kernel of every level. Per output element, from y = 0,
+// k rising:
+//   float formats   y = fma(w[k], x[k], y), one k after the other
+//   codes           per group of the format (16 or 32 weights), a_scale being that of the block of
+//                   32 activations in which it lies, both sums exact in int32:
+//                     y = fma((float)sum(code - offset times q) * w_scale, a_scale, y)
+//                     y = fma(-min, a_scale * (float)sum(q), y)          formats with mins
+//   last            y = residual + (y + bias)
+// Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125, the one
+// that rounds these 32 numbers best. inverse = top / amax; e = x * inverse - rint(x * inverse); the
+// error is the sum of e * e in 16 lanes (lane j: e[j] squared, then fma with e[j + 16]; lanes j and
+// j + 8, then 4, 2, 1) over top squared (as a product with the f32 constant); the least wins, the
+// larger top on a tie. q = rint(x * inverse), scale = amax / top. A block whose 127 / amax
+// overflows is all zero; one that holds an infinity or a NaN has the scale NaN. (Against amax / 127
+// alone this takes a tenth off the error of the logits, for some 40 cycles a block.)
+// The bf16 instructions of x86 and Arm add pairs in their own way: BF16 alone
+// may differ between levels, never within one.
+#ifndef HT_CPU_LINEAR_H
+#define HT_CPU_LINEAR_H
+
+#include "base/status.h"
+#include "quant/format.h"
+
+// Output rows are computed in groups of HT_ROW_GROUP; a thread's share begins at a multiple of it.
+#define HT_ROW_GROUP 32
+
+struct ht_linear_kernels; // the function table of one CPU level (kernels.h)
+
+// What a weight format wants its activations as.
+enum ht_act_kind {
+    HT_ACT_ROW_F32,  // f32 as they are (F32, F16)
+    HT_ACT_ROW_BF16, // rounded to bf16, nearest even (BF16)
+    HT_ACT_ROW_Q8,   // int8 in blocks of 32 with an f32 scale and block sums (all others)
+};
+enum ht_act_kind ht_linear_act_kind(enum ht_format f);
+
+// Bytes of one prepared activation row of n_in elements (n_in padded up as the kernels want): a
+// multiple of 64. 0: n_in is too large.
+size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
+// Prepares one row. dst is 64-byte aligned, ht_act_row_bytes long. Depends on nothing but x.
+void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
+                    uint32_t n_in, void *dst);
+
+struct ht_linear_job {
+    enum ht_format format;
+    const uint8_t *weight; // [n_out][n_in] in the file's layout
+    uint32_t n_in, n_out;
+    const uint8_t *act; // [n_tokens] rows of ht_act_row_bytes, of the kind that the format wants
+    uint32_t n_tokens;
+    float *y; // [n_tokens][y_stride]
+    size_t y_stride;
+    const float *bias; // [n_out] or NULL; added last but for
+    const float
+        *residual; // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
+    size_t residual_stride;
+};
+
+// Per-thread scratch that ht_linear_rows needs (64-byte aligned), for rows of at most max_in and
+// max_tokens tokens.
+size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens);
+// Computes output rows [row_begin, row_end); row_begin is a multiple of HT_ROW_GROUP, row_end too
+// or n_out.
+void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                    uint32_t row_begin, uint32_t row_end, void *scratch);
+
+// OK, or E_UNSUPPORTED: a format without a packer, an n_in that is not a whole number of its
+// blocks.
+HT_MUST_CHECK enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
+                                                    struct hearth_error *err);
+// The table of a level (features.h's enum), filled scalar first and overridden level by level.
+const struct ht_linear_kernels *ht_linear_kernels_get(int level);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The linear kernels of the level neon_dotprod: sdot adds four products a lane. No state; any
+// thread.
+#include "backend/cpu/linear/arm/float.h"
+#include "backend/cpu/linear/arm/vec_neon.h"
+
+#define CODES_SIGNED  1
+#define TILE_VECTORS  2
+#define TILE_TOKENS   6
+#define STREAM_TOKENS 4
+
+INLINE vi dot4(vi acc, vi code, vi q) {
+    return (vi)vdotq_s32((int32x4_t)acc, (int8x16_t)code, (int8x16_t)q);
+}
+#define dot4_small dot4
+
+#include "backend/cpu/linear/q8.h"
+
+const struct ht_linear_kernels ht_linear_neon_dotprod = {
+    .name = "neon_dotprod",
+    .bf16_bytes = 4,
+    .act_q8 = act_q8,
+    .act_bf16 = ht_act_bf16_scalar,
+    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS},
+};

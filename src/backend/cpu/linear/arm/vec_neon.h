@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// AArch64 NEON for the linear kernels: 4 rows a register.
+#ifndef HT_LINEAR_VEC_NEON_H
+#define HT_LINEAR_VEC_NEON_H
+
+#include <arm_neon.h>
+
+#define LANES 4
+#include "backend/cpu/linear/vec.h"
+
+INLINE vf splat(float x) {
+    return (vf)vdupq_n_f32(x);
+}
+INLINE vi splat_int(int32_t x) {
+    return (vi)vdupq_n_s32(x);
+}
+INLINE vf load_floats(const float *p) {
+    return (vf)vld1q_f32(p);
+}
+INLINE void store_floats(float *p, vf x) {
+    vst1q_f32(p, (float32x4_t)x);
+}
+INLINE vf fma_add(vf a, vf b, vf c) {
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE vf fma_sub(vf a, vf b, vf c) { // c - a * b
+    return (vf)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE vi max_unsigned(vi a, vi b) {
+    return (vi)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+INLINE uint32_t reduce_max(vi x) {
+    return vmaxvq_u32((uint32x4_t)x);
+}
+INLINE int32_t reduce_add(vi x) {
+    return vaddvq_s32((int32x4_t)x);
+}
+INLINE vi round_int(vf x) { // to nearest even
+    return (vi)vcvtnq_s32_f32((float32x4_t)x);
+}
+INLINE vf fraction(vf x) { // x - the nearest integer, exact
+    return x - (vf)vrndnq_f32((float32x4_t)x);
+}
+// The sum of 16 lanes: j and j + 8, j and j + 4, ...
+INLINE float reduce_16(const vf *lane) {
+    vf x = (lane[0] + lane[2]) + (lane[1] + lane[3]);
+    return (x[0] + x[2]) + (x[1] + x[3]);
+}
+INLINE void store_bytes(int8_t *p, vi x) {
+    for (int i = 0; i < LANES; i++) p[i] = (int8_t)x[i];
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
+INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+    int32x4_t z[4];
+    UNROLL(4)
+    for (int r = 0; r < 4; r++) z[r] = vreinterpretq_s32_u8(vld1q_u8(p + (size_t)r * stride));
+    int64x2_t t0 = vreinterpretq_s64_s32(vtrn1q_s32(z[0], z[1]));
+    int64x2_t t1 = vreinterpretq_s64_s32(vtrn2q_s32(z[0], z[1]));
+    int64x2_t t2 = vreinterpretq_s64_s32(vtrn1q_s32(z[2], z[3]));
+    int64x2_t t3 = vreinterpretq_s64_s32(vtrn2q_s32(z[2], z[3]));
+    out[0] = (vi)vtrn1q_s64(t0, t2);
+    out[1] = (vi)vtrn1q_s64(t1, t3);
+    out[2] = (vi)vtrn2q_s64(t0, t2);
+    out[3] = (vi)vtrn2q_s64(t1, t3);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes.
+INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) load16(p + 16 * i, stride, out + 4 * i);
+}
+
+// The f16 in the low half of each lane.
+INLINE vf half_low(vi x) {
+    return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)x)));
+}
+
+// The f16 at p of each row.
+INLINE vf half_rows(const uint8_t *p, size_t stride) {
+    vi x = {(uint16_t)word_at(p), (uint16_t)word_at(p + stride), (uint16_t)word_at(p + 2 * stride),
+            (uint16_t)word_at(p + 3 * stride)};
+    return half_low(x);
+}
+
+// The byte at p of each row.
+INLINE vi byte_rows(const uint8_t *p, size_t stride) {
+    return (vi){p[0], p[stride], p[2 * stride], p[3 * stride]};
+}
+
+// low | (high & mask)
+INLINE vi merge(vi low, vi high, vi mask) {
+    return low | (high & mask);
+}
+
+INLINE vi lookup(const int8_t *table, vi index) {
+    return (vi)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)index);
+}
+
+// table[index]
+INLINE vi gather(const uint16_t *table, vi index) {
+    return (vi){table[index[0]], table[index[1]], table[index[2]], table[index[3]]};
+}
+
+// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
+INLINE vi fifth_bits(vi qh, const int i) {
+    static const uint8_t first[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
+    uint8x16_t at = vaddq_u8(vld1q_u8(first), vdupq_n_u8((uint8_t)(i / 2)));
+    uint8x16_t bit = vreinterpretq_u8_u32(vdupq_n_u32(i % 2 ? 0x80402010u : 0x08040201u));
+    uint8x16_t set = vtstq_u8(vqtbl1q_u8((uint8x16_t)qh, at), bit);
+    return (vi)vandq_u8(set, vdupq_n_u8(16));
+}
+
+#endif

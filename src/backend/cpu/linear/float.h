@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The f32 kernels of a vector level, for F32, F16 and (rounded activations) BF16 weights: one fma
+// an element, k rising. A file includes the header of its instruction set, defines the tile
+// (TILE_VECTORS * LANES rows x TILE_TOKENS tokens, at least 6), STREAM_TOKENS (at most 4) and
+// LEVEL, the end of the functions' names, and includes this.
+#ifndef HT_LINEAR_FLOAT_H
+#define HT_LINEAR_FLOAT_H
+
+#define PARTS (HT_ROW_GROUP / LANES)
+
+// Vector r of a load as the weights of one k (F32) or two, for every row.
+INLINE void columns(const enum ht_format f, vi r, vf *w) {
+    if (f == HT_F32) {
+        w[0] = (vf)r;
+    } else if (f == HT_F16) {
+        w[0] = half_low(r);
+        w[1] = half_low((vi)((vu32)r >> 16));
+    } else {
+        w[0] = (vf)(r << 16);
+        w[1] = (vf)(r & (int32_t)0xffff0000);
+    }
+}
+
+INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                 const struct ht_panel *p) {
+    const uint32_t n = f == HT_F32 ? 1 : 2;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        float *out = (float *)p->code + LANES * part;
+        const uint8_t *q = w;
+        for (uint32_t k = 0; k < n_k; k += 16 * n, q += 64) {
+            vi r[16];
+            load64(q, row_bytes, r);
+            UNROLL(16)
+            for (uint32_t i = 0; i < 16; i++) {
+                vf c[2];
+                columns(f, r[i], c);
+                store_floats(out, c[0]);
+                if (n == 2) store_floats(out + HT_ROW_GROUP, c[1]);
+                out += n * HT_ROW_GROUP;
+            }
+        }
+    }
+}
+
+INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_tile_args *t,
+                 uint32_t token, uint32_t row, struct ahead *ahead) {
+    const uint8_t *act = t->act + token * t->act_stride;
+    const float *w = (const float *)p->code + row;
+    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const size_t stride = t->act_stride;
+    vf y[TILE_TOKENS][TILE_VECTORS];
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = load_floats(acc + i * 32 + v * LANES);
+    }
+    for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
+        ahead_step(ahead, t);
+        for (int k = 0; k < 8; k++, w += HT_ROW_GROUP, act += sizeof(float)) {
+            vf c[TILE_VECTORS];
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) c[v] = load_floats(w + v * LANES);
+            UNROLL(12)
+            for (uint32_t i = 0; i < n; i++) {
+                vf a = splat(*(const float *)(const void *)(act + i * stride));
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = fma_add(c[v], a, y[i][v]);
+            }
+        }
+    }
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) store_floats(acc + i * 32 + v * LANES, y[i][v]);
+    }
+}
+
+INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
+    const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
+    struct ahead ahead = ahead_of(t, t->n_k / 8 * (t->n_tokens / m + 1));
+    uint32_t token = 0, n;
+    for (; token < t->n_tokens; token += n) {
+        n = t->n_tokens - token < m ? t->n_tokens - token : m;
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
+            switch (n) {
+            case 1: tile(1, p, t, token, r, &ahead); break;
+            case 2: tile(2, p, t, token, r, &ahead); break;
+            case 3: tile(3, p, t, token, r, &ahead); break;
+            case 4: tile(4, p, t, token, r, &ahead); break;
+            case 5: tile(5, p, t, token, r, &ahead); break;
+            case 6: tile(6, p, t, token, r, &ahead); break;
+            case 7: tile(m < 7 ? 1 : 7, p, t, token, r, &ahead); break;
+            case 8: tile(m < 8 ? 1 : 8, p, t, token, r, &ahead); break;
+            case 9: tile(m < 9 ? 1 : 9, p, t, token, r, &ahead); break;
+            case 10: tile(m < 10 ? 1 : 10, p, t, token, r, &ahead); break;
+            case 11: tile(m < 11 ? 1 : 11, p, t, token, r, &ahead); break;
+            default: tile(m, p, t, token, r, &ahead); break;
+            }
+        }
+    }
+}
+
+INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
+                   const struct ht_tile_args *t, const uint8_t *prefetch) {
+    const uint32_t n_cols = f == HT_F32 ? 1 : 2; // weights of a row in a dword
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        const uint8_t *q = w, *act = t->act;
+        float *acc = t->acc + LANES * part;
+        vf y[STREAM_TOKENS];
+        UNROLL(4)
+        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
+        for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, q += 64) {
+            vi r[16];
+            ask(prefetch, 64 * LANES);
+            prefetch += 64 * LANES;
+            load64(q, row_bytes, r);
+            UNROLL(16)
+            for (uint32_t j = 0; j < 16; j++, act += 4 * n_cols) {
+                vf c[2];
+                columns(f, r[j], c);
+                UNROLL(2)
+                for (uint32_t h = 0; h < n_cols; h++) {
+                    UNROLL(4)
+                    for (uint32_t i = 0; i < n; i++) {
+                        const float *a = (const void *)(act + i * t->act_stride);
+                        y[i] = fma_add(c[h], splat(a[h]), y[i]);
+                    }
+                }
+            }
+        }
+        UNROLL(4)
+        for (uint32_t i = 0; i < n; i++) store_floats(acc + i * 32, y[i]);
+    }
+}
+
+INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
+                    const struct ht_tile_args *t, const uint8_t *prefetch) {
+    switch (t->n_tokens) {
+    case 1: stream(f, 1, w, row_bytes, t, prefetch); break;
+    case 2: stream(f, 2, w, row_bytes, t, prefetch); break;
+    case 3: stream(f, STREAM_TOKENS < 3 ? 1 : 3, w, row_bytes, t, prefetch); break;
+    case 4: stream(f, STREAM_TOKENS < 4 ? 1 : 4, w, row_bytes, t, prefetch); break;
+    default: break;
+    }
+}
+
+#define NAME3(a, b, c) a##b##_##c
+#define NAME(a, b, c)  NAME3(a, b, c)
+#define FORMAT(id, name)                                                                           \
+    void NAME(ht_pack_, name, LEVEL)(const struct ht_format_info *f, const uint8_t *w,             \
+                                     size_t row_bytes, uint32_t n_k, const struct ht_panel *p) {   \
+        (void)f;                                                                                   \
+        pack(id, w, row_bytes, n_k, p);                                                            \
+    }                                                                                              \
+    void NAME(ht_stream_, name, LEVEL)(const uint8_t *w, size_t row_bytes,                         \
+                                       const struct ht_tile_args *t, const uint8_t *prefetch) {    \
+        streams(id, w, row_bytes, t, prefetch);                                                    \
+    }
+FORMAT(HT_F32, f32)
+FORMAT(HT_F16, f16)
+FORMAT(HT_BF16, bf16)
+#undef FORMAT
+
+void NAME(ht_tile_, f32, LEVEL)(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(p, t);
+}
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// What lies between the driver of the linear step (linear.c) and the kernels of a CPU level: the
+// layout of prepared activations and of panels, and the table that a level fills. Private to
+// src/backend/cpu/linear and to tests/kern. Numeric order: linear.h.
+//
+//   driver, per group of 32 output rows, per chunk of K:
+//     few tokens:    stream   reads 32 rows of the file's bytes, multiplies at once
+//     many tokens:   pack     writes a panel (16 KB, L1), once
+//                    tile     panel x tokens, a few tokens at a time in registers
+//   both add into acc[token][32], which holds the running sums between the chunks
+#ifndef HT_CPU_LINEAR_KERNELS_H
+#define HT_CPU_LINEAR_KERNELS_H
+
+#include "backend/cpu/linear.h"
+
+#define HT_Q8_BLOCK 32
+// A panel is 16 KB of codes or floats: so many weights of each of the 32 rows.
+#define HT_CHUNK_Q8    512
+#define HT_CHUNK_FLOAT 128
+// Rows of float formats are padded with zeros to a multiple of this.
+#define HT_PAD_FLOAT 32
+
+// The steps that are tried for a block of activations, and 1 / top^2.
+#define HT_N_TOPS 3
+static const float ht_tops[HT_N_TOPS] = {127.0f, 126.0f, 125.0f};
+static const float ht_top_weights[HT_N_TOPS] = {1.0f / (127 * 127), 1.0f / (126 * 126),
+                                                1.0f / (125 * 125)};
+
+// HT_ACT_ROW_Q8: one block a 64-byte line. sum of a half: 16 values. The level's kernels take what
+// they need: code offsets by way of bias (code + 128 unsigned, so the sum starts at -128 * sum),
+// mins by way of the scaled sums.
+struct ht_act_q8 {
+    int8_t q[HT_Q8_BLOCK];
+    float scale;
+    int32_t bias;         // -128 * (sum of q)
+    int32_t bias_half[2]; // the same of each half
+    float sum;            // scale * (float)(sum of q)
+    float sum_half[2];    // scale * (float)(sum of the half)
+    float zero;
+};
+
+// HT_ACT_ROW_F32: float[n_in padded to HT_PAD_FLOAT]. HT_ACT_ROW_BF16: levels without bf16
+// instructions keep the rounded values as float, the others as uint16_t; a row has room for floats.
+
+// Weights of 32 rows x n_k, made by a packer for the tile of its own level.
+//   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (level avx512vnni)
+//          scale, min [n_k / group][32]
+//   f32:   code is float [n_k][32]
+//   bf16:  code is uint16_t [n_k / 2][32][2]
+struct ht_panel {
+    void *code; // 64-byte aligned, 16 KB
+    float *scale, *min;
+};
+
+// Packs 32 whole rows; w points at the first weight of the chunk in row 0, rows are row_bytes
+// apart; n_k is a whole number of the format's blocks (of HT_PAD_FLOAT for the float formats).
+typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                        uint32_t n_k, const struct ht_panel *p);
+
+struct ht_tile_args {
+    uint32_t n_k, n_tokens;
+    const uint8_t *act; // the chunk's part of row 0
+    size_t act_stride;  // bytes from token to token
+    float *acc;         // [n_tokens][32], added to
+    // What will be packed next, asked for while the tile computes: 32 rows of ahead_bytes.
+    const uint8_t *ahead;
+    size_t ahead_stride;
+    uint32_t ahead_bytes;
+};
+typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
+
+// Pack and tile in one, in registers, for at most stream_tokens tokens. While it reads, it asks for
+// the cache lines from prefetch on, as many bytes as it reads.
+typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,
+                          const uint8_t *prefetch);
+
+// How a level computes a format.
+struct ht_linear_format {
+    ht_pack_fn *pack;
+    ht_tile_fn *tile;
+    ht_stream_fn *stream; // NULL: pack and tile
+    uint32_t stream_tokens;
+};
+
+struct ht_linear_kernels {
+    const char *name;
+    uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
+    void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst);
+    void (*act_bf16)(const float *x, uint32_t n_in, void *dst);
+    struct ht_linear_format format[HT_N_FORMATS];
+};
+
+extern const struct ht_linear_kernels ht_linear_scalar;
+#if defined(__x86_64__)
+extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx512, ht_linear_avx512vnni;
+#elif defined(__aarch64__)
+extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod;
+#endif
+
+// Pieces that levels share.
+void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst);
+void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst);
+ht_pack_fn ht_pack_codes_signed;   // any format of codes; bytes are code - offset
+ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128
+ht_pack_fn ht_pack_float;          // F32, F16, BF16 to a panel of f32
+
+// The rows of the table for a level whose int8 kernels are pack, t32, t32m, t16, t16m (by group and
+// whether there are mins).
+#define HT_LINEAR_CODE_FORMATS(pack, t32, t32m, t16, t16m)                                         \
+    [HT_Q4_0] = {pack, t32, NULL, 0}, [HT_Q4_1] = {pack, t32m, NULL, 0},                           \
+    [HT_Q5_0] = {pack, t32, NULL, 0}, [HT_Q5_1] = {pack, t32m, NULL, 0},                           \
+    [HT_Q8_0] = {pack, t32, NULL, 0}, [HT_Q2_K] = {pack, t16m, NULL, 0},                           \
+    [HT_Q3_K] = {pack, t16, NULL, 0}, [HT_Q4_K] = {pack, t32m, NULL, 0},                           \
+    [HT_Q5_K] = {pack, t32m, NULL, 0}, [HT_Q6_K] = {pack, t16, NULL, 0},                           \
+    [HT_IQ3_S] = {pack, t32, NULL, 0}, [HT_IQ4_NL] = {pack, t32, NULL, 0},                         \
+    [HT_IQ4_XS] = {pack, t32, NULL, 0}, [HT_TQ1_0] = {pack, t32, NULL, 0},                         \
+    [HT_TQ2_0] = {pack, t32, NULL, 0}, [HT_MXFP4] = {pack, t32, NULL, 0}
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// The driver of the linear step: cuts a thread's rows into groups of 32 and K into chunks, and runs
+// a level's kernels over them. Owns nothing; scratch is the caller's. Invariant: the sums of an
+// output element are made in the order of linear.h, whatever the cut. Any thread.
+#include <string.h>
+
+#include "backend/cpu/features.h"
+#include "backend/cpu/linear/kernels.h"
+#include "base/checked.h"
+
+// Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
+// chunk each) stay in the L2 cache.
+#define MAX_TOKENS   512
+#define PANEL_BYTES  16384
+#define SCALES_BYTES (HT_CHUNK_Q8 / 16 * HT_ROW_GROUP * sizeof(float))
+// One row's bytes of a chunk, at most: Q8_0 has 34 bytes per 32 weights, F32 512 per 128.
+#define TAIL_ROW_BYTES 576
+
+struct scratch {
+    struct ht_panel panel;
+    uint8_t *tail; // [32][TAIL_ROW_BYTES]: rows of the last group, or of a padded chunk
+    float *acc;    // [MAX_TOKENS or fewer][32]
+};
+
+static const struct ht_format_info *info_of(enum ht_format f) {
+    return ht_format_get((uint32_t)f);
+}
+
+enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
+    if (f == HT_F32 || f == HT_F16) return HT_ACT_ROW_F32;
+    return f == HT_BF16 ? HT_ACT_ROW_BF16 : HT_ACT_ROW_Q8;
+}
+
+size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
+    size_t n, bytes;
+    if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
+    if (kind == HT_ACT_ROW_Q8)
+        return ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes) ? bytes : 0;
+    return ht_mul_size(n, sizeof(float), &bytes) ? bytes : 0;
+}
+
+void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
+                    uint32_t n_in, void *dst) {
+    float *out = dst;
+    switch (kind) {
+    case HT_ACT_ROW_Q8: k->act_q8(x, n_in, dst); break;
+    case HT_ACT_ROW_BF16: k->act_bf16(x, n_in, dst); break;
+    case HT_ACT_ROW_F32:
+        memcpy(out, x, n_in * sizeof(float));
+        for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
+        break;
+    }
+}
+
+static uint32_t chunk_of(enum ht_format f) {
+    return ht_linear_act_kind(f) == HT_ACT_ROW_Q8 ? HT_CHUNK_Q8 : HT_CHUNK_FLOAT;
+}
+
+// Bytes from one chunk to the next in a row of prepared activations.
+static size_t act_chunk_bytes(const struct ht_linear_kernels *k, enum ht_format f) {
+    switch (ht_linear_act_kind(f)) {
+    case HT_ACT_ROW_F32: return HT_CHUNK_FLOAT * sizeof(float);
+    case HT_ACT_ROW_BF16: return HT_CHUNK_FLOAT * k->bf16_bytes;
+    default: return HT_CHUNK_Q8 / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
+    }
+}
+
+static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
+    const struct ht_format_info *info = info_of(f);
+    return (size_t)(n_k / info->block_len) * info->block_bytes;
+}
+
+size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
+    (void)max_in;
+    size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
+    return PANEL_BYTES + 2 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
+           n_tokens * HT_ROW_GROUP * sizeof(float);
+}
+
+static struct scratch scratch_cut(void *memory) {
+    uint8_t *p = memory;
+    struct scratch s;
+    s.panel.code = p;
+    s.panel.scale = (float *)(p += PANEL_BYTES);
+    s.panel.min = (float *)(p += SCALES_BYTES);
+    s.tail = p += SCALES_BYTES;
+    s.acc = (float *)(p + HT_ROW_GROUP * TAIL_ROW_BYTES);
+    return s;
+}
+
+// y = residual + (acc + bias) of one group.
+static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows, uint32_t token,
+                     uint32_t n_tokens, const float *acc) {
+    for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP) {
+        float *y = job->y + (token + t) * job->y_stride + row;
+        const float *r =
+            job->residual ? job->residual + (token + t) * job->residual_stride + row : NULL;
+        if (n_rows == HT_ROW_GROUP && !job->bias && !r) {
+            memcpy(y, acc, HT_ROW_GROUP * sizeof *y);
+            continue;
+        }
+        for (uint32_t i = 0; i < n_rows; i++) {
+            float v = acc[i];
+            if (job->bias) v = v + job->bias[row + i];
+            y[i] = r ? r[i] + v : v;
+        }
+    }
+}
+
+// Rows that are fewer than 32, or whose chunk ends in the middle of a block of HT_PAD_FLOAT, are
+// copied: kernels see whole groups only and read nothing behind the tensor. A copied group's
+// missing rows and weights are zero bytes, which every format reads as finite numbers.
+static const uint8_t *tail_copy(const uint8_t *w, size_t row_bytes, uint32_t n_rows, size_t n_bytes,
+                                uint8_t *tail) {
+    memset(tail, 0, (size_t)HT_ROW_GROUP * TAIL_ROW_BYTES);
+    for (uint32_t r = 0; r < n_rows; r++)
+        memcpy(tail + r * TAIL_ROW_BYTES, w + r * row_bytes, n_bytes);
+    return tail;
+}
+
+// What will be packed after the chunk that ends at `at` and lies at w: the next chunk of the group,
+// or the first of the next group.
+static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const uint8_t *w,
+                  size_t n_bytes, uint32_t at, const uint8_t *next) {
+    t->ahead = at < job->n_in ? w + n_bytes : next;
+    t->ahead_stride = weight_bytes(job->format, job->n_in);
+    t->ahead_bytes = (uint32_t)n_bytes;
+}
+
+// One group of rows, one block of tokens, all of K.
+static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
+                  uint32_t n_rows, uint32_t token, uint32_t n_tokens, const uint8_t *next,
+                  const struct scratch *s) {
+    const struct ht_linear_format *f = &k->format[job->format];
+    const struct ht_format_info *info = info_of(job->format);
+    size_t row_bytes = weight_bytes(job->format, job->n_in);
+    const uint8_t *w = job->weight + row * row_bytes;
+    bool stream = f->stream && n_tokens <= f->stream_tokens;
+    struct ht_tile_args t = {.n_tokens = n_tokens, .acc = s->acc};
+    t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
+    t.act = job->act + token * t.act_stride;
+    memset(s->acc, 0, (size_t)n_tokens * HT_ROW_GROUP * sizeof(float));
+    uint32_t chunk = chunk_of(job->format);
+    for (uint32_t at = 0; at < job->n_in; at += chunk) {
+        uint32_t n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
+        t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
+        size_t n_bytes = weight_bytes(job->format, n_k), stride = row_bytes;
+        const uint8_t *rows = w;
+        if (n_rows < HT_ROW_GROUP || t.n_k != n_k) {
+            rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
+            stride = TAIL_ROW_BYTES;
+        }
+        if (stream) {
+            f->stream(rows, stride, &t, next);
+            next += n_bytes * HT_ROW_GROUP;
+        } else {
+            ahead(&t, job, w, n_bytes, at + chunk, next);
+            f->pack(info, rows, stride, t.n_k, &s->panel);
+            f->tile(&s->panel, &t);
+        }
+        w += n_bytes;
+        t.act += act_chunk_bytes(k, job->format);
+    }
+    epilogue(job, row, n_rows, token, n_tokens, s->acc);
+}
+
+// A whole group's lines at once: what a stream reads first cannot have been asked for earlier.
+static void prefetch_group(const uint8_t *p, size_t n_bytes) {
+    for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
+void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                    uint32_t row_begin, uint32_t row_end, void *scratch) {
+    struct scratch s = scratch_cut(scratch);
+    size_t row_bytes = weight_bytes(job->format, job->n_in);
+    for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
+        uint32_t n_tokens = job->n_tokens - token;
+        if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
+        if (n_tokens <= k->format[job->format].stream_tokens && row_begin < row_end)
+            prefetch_group(job->weight + row_begin * row_bytes,
+                           row_bytes * (row_end - row_begin < 32 ? row_end - row_begin : 32));
+        for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
+            uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
+            // The group after this one; after the last, this one again, which costs nothing.
+            uint32_t next = row_end - row >= 2 * HT_ROW_GROUP ? row + HT_ROW_GROUP : row;
+            group(k, job, row, n_rows, token, n_tokens, job->weight + next * row_bytes, &s);
+        }
+    }
+}
+
+enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
+                                      struct hearth_error *err) {
+    const struct ht_format_info *info = info_of(f);
+    uint64_t row_bytes, total;
+    if (!info) return ht_fail(err, HEARTH_E_UNSUPPORTED, "tensor type %d is not known", (int)f);
+    if (!ht_linear_scalar.format[f].pack)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "no kernel multiplies weights of format %s",
+                       info->name);
+    if (n_in == 0 || n_in > UINT32_MAX / 8 || n_out == 0 || n_out > UINT32_MAX / 8)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "a matrix of %llu x %llu weights: each side must be between 1 and %u",
+                       (unsigned long long)n_out, (unsigned long long)n_in, UINT32_MAX / 8);
+    if (!ht_format_row_bytes(f, n_in, &row_bytes))
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "rows of %llu weights are not whole blocks of %u, which format %s needs",
+                       (unsigned long long)n_in, info->block_len, info->name);
+    if (!ht_mul_u64(row_bytes, n_out, &total) || total > SIZE_MAX)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "a matrix of %llu x %llu weights is too large",
+                       (unsigned long long)n_out, (unsigned long long)n_in);
+    return HEARTH_OK;
+}
+
+const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
+    switch (level) {
+#if defined(__x86_64__)
+    case HT_CPU_AVX2: return &ht_linear_avx2;
+    case HT_CPU_AVX512: return &ht_linear_avx512;
+    case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
+#elif defined(__aarch64__)
+    case HT_CPU_NEON: return &ht_linear_neon;
+    case HT_CPU_NEON_DOTPROD:
+    case HT_CPU_NEON_I8MM: return &ht_linear_neon_dotprod;
+#endif
+    default: return &ht_linear_scalar;
+    }
+}

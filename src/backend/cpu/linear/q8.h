@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+// The int8 kernels of a vector level: activations, packers, the tile, and the streaming kernel that
+// multiplies without a panel. A level's file includes the header of its instruction set, says how
+// products are added, and includes this:
+//   CODES_SIGNED          1: codes are signed; 0: unsigned, and a sum starts at the bias
+//   dot4(acc, code, q)    acc + code . q in each lane, exact
+//   dot4_small(...)       the same for codes that are 0 .. 127
+//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens
+//   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most 6)
+#ifndef HT_LINEAR_Q8_H
+#define HT_LINEAR_Q8_H
+
+#include <math.h>
+
+#include "backend/cpu/linear/rows.h"
+
+#define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
+
+// ---- activations -------------------------------------------------------------------------------
+
+// best_top of scalar.c.
+INLINE float best_top(const vf *v, float amax) {
+    float best = INFINITY, top = ht_tops[0];
+    UNROLL(3)
+    for (int i = 0; i < HT_N_TOPS; i++) {
+        vf lane[PARTS / 2], inverse = splat(ht_tops[i] / amax);
+        UNROLL(8)
+        for (int p = 0; p < PARTS; p++) {
+            vf e = fraction(v[p] * inverse);
+            if (p < PARTS / 2)
+                lane[p] = e * e;
+            else
+                lane[p - PARTS / 2] = fma_add(e, e, lane[p - PARTS / 2]);
+        }
+        float error = reduce_16(lane) * ht_top_weights[i];
+        top = error < best ? ht_tops[i] : top;
+        best = error < best ? error : best;
+    }
+    return top;
+}
+
+static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
+    uint32_t whole = n_in & ~31u;
+    for (uint32_t k = 0; k < whole; k += HT_Q8_BLOCK, dst++) {
+        vf v[PARTS];
+        vi magnitude = splat_int(0);
+        UNROLL(8)
+        for (int i = 0; i < PARTS; i++) {
+            v[i] = load_floats(x + k + i * LANES);
+            magnitude = max_unsigned(magnitude, (vi)v[i] & 0x7fffffff);
+        }
+        uint32_t amax_bits = reduce_max(magnitude);
+        float amax;
+        __builtin_memcpy(&amax, &amax_bits, 4);
+        if (amax_bits >= 0x7f800000 || !(ht_tops[0] / amax < INFINITY)) {
+            ht_act_q8_scalar(x + k, HT_Q8_BLOCK, dst);
+            continue;
+        }
+        float top = best_top(v, amax), inverse = top / amax;
+        vi sum[2] = {splat_int(0), splat_int(0)};
+        UNROLL(8)
+        for (int i = 0; i < PARTS; i++) {
+            vi q = round_int(v[i] * splat(inverse));
+            sum[i / (PARTS / 2)] += q;
+            store_bytes(dst->q + i * LANES, q);
+        }
+        int32_t s0 = reduce_add(sum[0]), s1 = reduce_add(sum[1]);
+        dst->scale = amax / top;
+        dst->bias = -128 * (s0 + s1);
+        dst->bias_half[0] = -128 * s0;
+        dst->bias_half[1] = -128 * s1;
+        dst->sum = dst->scale * (float)(s0 + s1);
+        dst->sum_half[0] = dst->scale * (float)s0;
+        dst->sum_half[1] = dst->scale * (float)s1;
+        dst->zero = 0.0f;
+    }
+    if (whole < n_in) ht_act_q8_scalar(x + whole, n_in - whole, dst);
+}
+
+// ---- packers -----------------------------------------------------------------------------------
+
+INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                 const struct ht_panel *p) {
+    const struct shape s = shape_of(f);
+    const int add = (CODES_SIGNED ? 0 : 128) - s.offset;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        const uint8_t *q = w;
+        uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
+        float *scale_out = p->scale + LANES * part, *min_out = p->min + LANES * part;
+        for (uint32_t k = 0; k < n_k; k += s.unit, q += s.unit_bytes) {
+            vf scale[16], min[16];
+            vi high[8];
+            scales(f, q, row_bytes, scale, min);
+            shared(f, q, row_bytes, high);
+            UNROLL(16)
+            for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
+                store_floats(scale_out, scale[g]);
+                if (s.has_min) store_floats(min_out, min[g]);
+            }
+            for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
+                vi r[24];
+                raw(f, q, row_bytes, step, high, r);
+                UNROLL(8)
+                for (uint32_t j = 0; j < s.step; j++) {
+                    UNROLL(8)
+                    for (int i = 0; i < 8; i++, code += 128) {
+                        vi c = codes(f, r, (int)j, i);
+                        *(vi *)(void *)code = add ? add_bytes(c, add) : c;
+                    }
+                }
+            }
+        }
+    }
+}
+
+// ---- the tile ----------------------------------------------------------------------------------
+
+INLINE vi broadcast4(const int8_t *q) {
+    int32_t v;
+    __builtin_memcpy(&v, q, 4);
+    return splat_int(v);
+}
+
+// The main term, in the order of linear.h.
+INLINE vf fold(vf y, vi isum, vf scale, float a_scale) {
+    return fma_add(__builtin_convertvector(isum, vf) * scale, splat(a_scale), y);
+}
+
+INLINE const struct ht_act_q8 *act_of(const uint8_t *act, size_t stride, uint32_t token) {
+    return (const void *)(act + token * stride);
+}
+
+// n tokens x TILE_VECTORS vectors of rows over a chunk: n sums of integers and n of floats a
+// vector, its codes, one broadcast.
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead) {
+    const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
+    const float *scale = p->scale + row, *min = p->min + row;
+    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const size_t stride = t->act_stride;
+    vf y[TILE_TOKENS][TILE_VECTORS];
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = load_floats(acc + i * 32 + v * LANES);
+    }
+    for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
+        ahead_step(ahead, t);
+        for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
+            vi s[TILE_TOKENS][TILE_VECTORS];
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++) {
+                const struct ht_act_q8 *a = act_of(act, stride, i);
+                int32_t bias = CODES_SIGNED ? 0 : group == 16 ? a->bias_half[h] : a->bias;
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++) s[i][v] = splat_int(bias);
+            }
+            UNROLL(8)
+            for (uint32_t c = 0; c < group / 4; c++, code += 128) {
+                vi w[TILE_VECTORS];
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++) w[v] = ((const vi *)(const void *)code)[v];
+                UNROLL(6)
+                for (uint32_t i = 0; i < n; i++) {
+                    vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4);
+                    UNROLL(4)
+                    for (int v = 0; v < TILE_VECTORS; v++)
+                        s[i][v] = has_min ? dot4_small(s[i][v], w[v], q) : dot4(s[i][v], w[v], q);
+                }
+            }
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                vf m = splat(0.0f), sc = load_floats(scale + v * LANES);
+                if (has_min) m = load_floats(min + v * LANES);
+                UNROLL(6)
+                for (uint32_t i = 0; i < n; i++) {
+                    const struct ht_act_q8 *a = act_of(act, stride, i);
+                    y[i][v] = fold(y[i][v], s[i][v], sc, a->scale);
+                    float a_sum = group == 16 ? a->sum_half[h] : a->sum;
+                    if (has_min) y[i][v] = fma_sub(m, splat(a_sum), y[i][v]);
+                }
+            }
+        }
+    }
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) store_floats(acc + i * 32 + v * LANES, y[i][v]);
+    }
+}
+
+INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_panel *p,
+                  const struct ht_tile_args *t) {
+    const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
+    const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
+    struct ahead ahead = ahead_of(t, n_tiles * t->n_k / HT_Q8_BLOCK);
+    uint32_t token = 0;
+    for (; token + m <= t->n_tokens; token += m)
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
+            tile(m, group, has_min, p, t, token, r, &ahead);
+    for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
+        switch (t->n_tokens - token) {
+        case 1: tile(1, group, has_min, p, t, token, r, &ahead); break;
+        case 2: tile(2, group, has_min, p, t, token, r, &ahead); break;
+        case 3: tile(3, group, has_min, p, t, token, r, &ahead); break;
+        case 4: tile(m < 5 ? 1 : 4, group, has_min, p, t, token, r, &ahead); break;
+        case 5: tile(m < 6 ? 1 : 5, group, has_min, p, t, token, r, &ahead); break;
+        default: break;
+        }
+    }
+}
+
+static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(32, false, p, t);
+}
+static void tile_32_min(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(32, true, p, t);
+}
+static void tile_16(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(16, false, p, t);
+}
+static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(16, true, p, t);
+}
+
+// ---- streaming ---------------------------------------------------------------------------------
+
+// The sum's start for codes of this format: minus offset times the sum of q.
+INLINE vi start(const enum ht_format f, const struct ht_act_q8 *a, uint32_t h) {
+    const struct shape s = shape_of(f);
+    if (s.offset == 0) return splat_int(0);
+    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) / (128 / s.offset));
+}
+
+// One block of 32 weights of LANES rows times n tokens.
+INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+                         const uint8_t *act, size_t stride, const vf *scale, const vf *min, vf *y) {
+    const struct shape s = shape_of(f);
+    // Codes made with an offset are unsigned, whatever the panel of the level holds.
+    const bool small = s.offset > 0 || s.has_min;
+    UNROLL(2)
+    for (uint32_t h = 0; h < 32 / s.group; h++) {
+        vi sum[STREAM_TOKENS];
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) sum[i] = start(f, act_of(act, stride, i), h);
+        UNROLL(8)
+        for (uint32_t c = 0; c < s.group / 4; c++) {
+            vi code = codes(f, r, j, (int)(h * 4 + c));
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++) {
+                vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4);
+                sum[i] = small ? dot4_small(sum[i], code, q) : dot4(sum[i], code, q);
+            }
+        }
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = act_of(act, stride, i);
+            y[i] = fold(y[i], sum[i], scale[h], a->scale);
+            float a_sum = s.group == 16 ? a->sum_half[h] : a->sum;
+            if (s.has_min) y[i] = fma_sub(min[h], splat(a_sum), y[i]);
+        }
+    }
+}
+
+// n tokens x 32 rows over a chunk, out of the file's bytes.
+INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
+                   const struct ht_tile_args *t, const uint8_t *prefetch) {
+    const struct shape s = shape_of(f);
+    const uint32_t n_steps = s.unit / 32 / s.step, in_step = 32 / s.group * s.step;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        const uint8_t *q = w, *act = t->act;
+        float *acc = t->acc + LANES * part;
+        vf y[STREAM_TOKENS];
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
+        for (uint32_t k = 0; k < t->n_k; k += s.unit, q += s.unit_bytes) {
+            vf scale[16], min[16];
+            vi high[8];
+            scales(f, q, row_bytes, scale, min);
+            shared(f, q, row_bytes, high);
+            for (uint32_t step = 0; step < n_steps; step++) {
+                // Asked for evenly: a burst for a step of four blocks stalls.
+                const uint32_t bursts = s.step >= 4 ? 4 : 1;
+                const uint32_t n_bytes = LANES * s.unit_bytes / n_steps / bursts;
+                vi r[24];
+                raw(f, q, row_bytes, step, high, r);
+                UNROLL(8)
+                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8)) {
+                    const uint32_t g = step * in_step + j * (32 / s.group);
+                    if (j < bursts) {
+                        ask(prefetch, n_bytes);
+                        prefetch += n_bytes;
+                    }
+                    stream_block(f, n, r, (int)j, act, t->act_stride, &scale[g], &min[g], y);
+                }
+            }
+        }
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) store_floats(acc + i * 32, y[i]);
+    }
+}
+
+// Formats read in steps of four blocks or more run out of registers, and of code size, earlier.
+#define STREAM_WIDE (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+
+INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
+                    const struct ht_tile_args *t, const uint8_t *prefetch) {
+    const uint32_t m = shape_of(f).step >= 4 ? STREAM_WIDE : STREAM_TOKENS;
+    switch (t->n_tokens) {
+    case 1: stream(f, 1, w, row_bytes, t, prefetch); break;
+    case 2: stream(f, m < 2 ? 1 : 2, w, row_bytes, t, prefetch); break;
+    case 3: stream(f, m < 3 ? 1 : 3, w, row_bytes, t, prefetch); break;
+    case 4: stream(f, m < 4 ? 1 : 4, w, row_bytes, t, prefetch); break;
+    case 5: stream(f, m < 5 ? 1 : 5, w, row_bytes, t, prefetch); break;
+    case 6: stream(f, m < 6 ? 1 : 6, w, row_bytes, t, prefetch); break;
+    default: break;
+    }
+}
+
+#define FORMAT(id, name)                                                                           \
+    static void pack_##name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,    \
+                            uint32_t n_k, const struct ht_panel *p) {                              \
+        (void)f;                                                                                   \
+        pack(id, w, row_bytes, n_k, p);                                                            \
+    }                                                                                              \
+    static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,    \
+                              const uint8_t *prefetch) {                                           \
+        streams(id, w, row_bytes, t, prefetch);                                                    \
+    }
+FORMAT(HT_Q4_0, q4_0)
+FORMAT(HT_Q4_1, q4_1)
+FORMAT(HT_Q5_0, q5_0)
+FORMAT(HT_Q5_1, q5_1)
+FORMAT(HT_Q8_0, q8_0)
+FORMAT(HT_Q2_K, q2_k)
+FORMAT(HT_Q3_K, q3_k)
+FORMAT(HT_Q4_K, q4_k)
+FORMAT(HT_Q5_K, q5_k)
+FORMAT(HT_Q6_K, q6_k)
+FORMAT(HT_IQ4_NL, iq4_nl)
+FORMAT(HT_IQ4_XS, iq4_xs)
+FORMAT(HT_IQ3_S, iq3_s)
+FORMAT(HT_TQ1_0, tq1_0)
+FORMAT(HT_TQ2_0, tq2_0)
+FORMAT(HT_MXFP4, mxfp4)
+#undef FORMAT
+
+// The rows of the level's table.
+#define Q8_FORMATS                                                                                 \
+    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS},                                  \
+    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS},                              \
+    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS},                                  \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS},                              \
+    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS},                                  \
+    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE},                                \
+    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE},                                    \
+    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS},                              \
+    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_TOKENS},                              \
+    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE},                                    \
+    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS},                            \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS},                            \
+    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE},                                 \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS},                               \
+    [HT_IQ3_S] = {pack_iq3_s, tile_32, stream_iq3_s, STREAM_TOKENS},                               \
+    [HT_TQ1_0] = {pack_tq1_0, tile_32, stream_tq1_0, STREAM_WIDE}
+
+#endif

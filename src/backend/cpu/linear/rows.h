@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+// Rows of a weight matrix, LANES at a time: loads that turn the bytes of LANES rows into vectors
+// whose lane is a row, and the codes and scales of every format made from them. Written once in
+// GNU vectors over the few operations of an instruction set's own header (x86/vec_*.h,
+// arm/vec_neon.h), which is included first. Everything is inlined with the format as a constant, so
+// a switch on it costs nothing.
+//
+// A format is read in steps that share loads: `shared` and `raw` fetch a step's bytes; `codes`
+// makes the codes of one block of 32 of them; `scales` makes all f32 scales and mins of a format's
+// block.
+#ifndef HT_LINEAR_ROWS_H
+#define HT_LINEAR_ROWS_H
+
+// The shape of a format's reading, all compile-time constants.
+struct shape {
+    uint32_t unit;       // weights of a block of the format
+    uint32_t unit_bytes; // its bytes
+    uint32_t step;       // blocks of 32 that share a raw load
+    uint32_t group;      // weights a scale covers
+    bool has_min;
+    int offset; // of the codes made here: a power of two, or 0
+};
+
+INLINE struct shape shape_of(const enum ht_format f) {
+    // Whole bytes and table values come signed where the level wants signed codes.
+    const int byte = CODES_SIGNED ? 0 : 128, fp4 = CODES_SIGNED ? 0 : 16;
+    switch (f) {
+    case HT_Q4_0: return (struct shape){32, 18, 1, 32, false, 8};
+    case HT_Q4_1: return (struct shape){32, 20, 1, 32, true, 0};
+    case HT_Q5_0: return (struct shape){32, 22, 1, 32, false, 16};
+    case HT_Q5_1: return (struct shape){32, 24, 1, 32, true, 0};
+    case HT_Q8_0: return (struct shape){32, 34, 1, 32, false, byte};
+    case HT_Q2_K: return (struct shape){256, 84, 4, 16, true, 0};
+    case HT_Q3_K: return (struct shape){256, 110, 4, 16, false, 4};
+    case HT_Q4_K: return (struct shape){256, 144, 2, 32, true, 0};
+    case HT_Q5_K: return (struct shape){256, 176, 2, 32, true, 0};
+    case HT_Q6_K: return (struct shape){256, 210, 4, 16, false, 32};
+    case HT_IQ4_NL: return (struct shape){32, 18, 1, 32, false, byte};
+    case HT_IQ4_XS: return (struct shape){256, 136, 1, 32, false, byte};
+    case HT_IQ3_S: return (struct shape){256, 110, 2, 32, false, 16};
+    case HT_TQ1_0: return (struct shape){256, 54, 8, 32, false, 1};
+    case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
+    default: return (struct shape){32, 17, 1, 32, false, fp4}; // MXFP4
+    }
+}
+
+// The f16 in the high half of each lane; half_low is the instruction set's.
+INLINE vf half_high(vi x) {
+    return half_low((vi)((vu32)x >> 16));
+}
+
+// The n-bit field at bit `at` of each lane.
+INLINE vi field(vi x, const int at, const int n) {
+    return (vi)((vu32)x >> at) & ((1 << n) - 1);
+}
+
+INLINE vf scaled(vf d, vi s) {
+    return d * __builtin_convertvector(s, vf);
+}
+
+// A byte value in all bytes.
+INLINE vi bytes(const int b) {
+    return splat_int((int32_t)((uint32_t)(b & 255) * 0x01010101u));
+}
+
+INLINE vi add_bytes(vi x, const int b) {
+    return (vi)((vu8)x + (vu8)bytes(b));
+}
+
+// (x >> n) & mask of every byte; n may be negative.
+INLINE vi bits(vi x, const int n, const int mask) {
+    if (n > 0) x = (vi)((vu16)x >> n);
+    if (n < 0) x = (vi)((vu16)x << -n);
+    return x & bytes(mask);
+}
+
+// ---- scales ------------------------------------------------------------------------------------
+
+INLINE void scales_q4_k(const uint8_t *p, size_t stride, vf *scale, vf *min) {
+    vi h[4];
+    load16(p, stride, h);
+    vf d = half_low(h[0]), dmin = half_high(h[0]);
+    UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        vi top_s = field(h[1], 8 * j + 6, 2) << 4, top_m = field(h[2], 8 * j + 6, 2) << 4;
+        scale[j] = scaled(d, field(h[1], 8 * j, 6));
+        min[j] = scaled(dmin, field(h[2], 8 * j, 6));
+        scale[j + 4] = scaled(d, field(h[3], 8 * j, 4) | top_s);
+        min[j + 4] = scaled(dmin, field(h[3], 8 * j + 4, 4) | top_m);
+    }
+}
+
+INLINE void scales_q6_k(const uint8_t *p, size_t stride, vf *scale) {
+    vi h[4];
+    vf d = half_rows(p + 208, stride);
+    load16(p + 192, stride, h);
+    UNROLL(16)
+    for (int g = 0; g < 16; g++) scale[g] = scaled(d, h[g / 4] << (24 - g % 4 * 8) >> 24);
+}
+
+INLINE void scales_q2_k(const uint8_t *p, size_t stride, vf *scale, vf *min) {
+    vi h[4], dm[4];
+    load16(p, stride, h);
+    load16(p + 68, stride, dm); // the last four bytes are d and dmin
+    vf d = half_low(dm[3]), dmin = half_high(dm[3]);
+    UNROLL(16)
+    for (int g = 0; g < 16; g++) {
+        scale[g] = scaled(d, field(h[g / 4], g % 4 * 8, 4));
+        min[g] = scaled(dmin, field(h[g / 4], g % 4 * 8 + 4, 4));
+    }
+}
+
+INLINE void scales_q3_k(const uint8_t *p, size_t stride, vf *scale) {
+    vi h[4]; // four bytes of qs, then the 12 of scales
+    vf d = half_rows(p + 108, stride);
+    load16(p + 92, stride, h);
+    UNROLL(16)
+    for (int g = 0; g < 16; g++) {
+        vi low = field(h[1 + g % 8 / 4], g % 4 * 8 + g / 8 * 4, 4);
+        vi high = field(h[3], g % 4 * 8 + g / 4 * 2, 2) << 4;
+        scale[g] = scaled(d, (low | high) - 32);
+    }
+}
+
+INLINE void scales_iq4_xs(const uint8_t *p, size_t stride, vf *scale) {
+    vi h[4];
+    load16(p, stride, h);
+    vf d = half_low(h[0]);
+    UNROLL(8)
+    for (int g = 0; g < 8; g++) {
+        vi high = field(h[0], 16 + 2 * g, 2) << 4;
+        scale[g] = scaled(d, (field(h[1], 4 * g, 4) | high) - 32);
+    }
+}
+
+// 2^(e - 128) by the bits; the two smallest are subnormal.
+INLINE vf scales_mxfp4(const uint8_t *p, size_t stride) {
+    vi e = byte_rows(p, stride), small = e < 2;
+    vi tiny = (e + 1) << 21; // 0x200000 or 0x400000
+    return (vf)((((e - 1) << 23) & ~small) | (tiny & small));
+}
+
+INLINE void scales_iq3_s(const uint8_t *p, size_t stride, vf *scale) {
+    vi h[4];
+    load16(p + 94, stride, h); // the last four bytes are the scales
+    vf d = half_rows(p, stride);
+    UNROLL(8)
+    for (int g = 0; g < 8; g++) scale[g] = scaled(d, 2 * field(h[3], 4 * g, 4) + 1);
+}
+
+INLINE void same_scales(const uint8_t *p, size_t stride, vf *scale) {
+    vf d = half_rows(p, stride);
+    UNROLL(8)
+    for (int g = 0; g < 8; g++) scale[g] = d;
+}
+
+INLINE void scales(const enum ht_format f, const uint8_t *p, size_t stride, vf *scale, vf *min) {
+    vi h[4];
+    switch (f) {
+    case HT_Q4_1:
+    case HT_Q5_1:
+        load16(p, stride, h);
+        scale[0] = half_low(h[0]);
+        min[0] = -half_high(h[0]);
+        break;
+    case HT_Q2_K: scales_q2_k(p, stride, scale, min); break;
+    case HT_Q3_K: scales_q3_k(p, stride, scale); break;
+    case HT_Q4_K:
+    case HT_Q5_K: scales_q4_k(p, stride, scale, min); break;
+    case HT_Q6_K: scales_q6_k(p, stride, scale); break;
+    case HT_IQ4_XS: scales_iq4_xs(p, stride, scale); break;
+    case HT_IQ3_S: scales_iq3_s(p, stride, scale); break;
+    case HT_TQ1_0: same_scales(p + 52, stride, scale); break;
+    case HT_TQ2_0: same_scales(p + 64, stride, scale); break;
+    case HT_MXFP4: scale[0] = scales_mxfp4(p, stride); break;
+    default: scale[0] = half_rows(p, stride); break;
+    }
+}
+
+// ---- codes -------------------------------------------------------------------------------------
+
+// n * 16 bytes of each row.
+INLINE void load(const int n, const uint8_t *p, size_t stride, vi *out) {
+    UNROLL(4)
+    for (int i = 0; i < n; i++) load16(p + 16 * i, stride, out + 4 * i);
+}
+
+// The bytes of high bits that all steps of a block share: at most 8 vectors.
+INLINE void shared(const enum ht_format f, const uint8_t *p, size_t stride, vi *high) {
+    if (f == HT_Q5_K) load(2, p + 16, stride, high);
+    if (f == HT_Q3_K) load(2, p, stride, high);
+    if (f == HT_IQ3_S) load(1, p + 58, stride, high); // high[2], high[3]: qh
+}
+
+INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
+    UNROLL(8)
+    for (int i = 0; i < 8; i++) r[i] = (vi)((vu16)high[i] >> shift);
+}
+
+// A step's bytes: at most 24 vectors (Q6_K).
+INLINE void raw(const enum ht_format f, const uint8_t *p, size_t stride, uint32_t step,
+                const vi *high, vi *r) {
+    switch (f) {
+    case HT_Q4_0:
+    case HT_IQ4_NL: load(1, p + 2, stride, r); break;
+    case HT_Q4_1: load(1, p + 4, stride, r); break;
+    case HT_MXFP4: load(1, p + 1, stride, r); break;
+    case HT_Q5_0:
+        load(1, p + 6, stride, r);
+        load(1, p + 2, stride, r + 4); // r[4] is qh
+        break;
+    case HT_Q5_1:
+        load(1, p + 8, stride, r);
+        load(1, p + 4, stride, r + 4);
+        break;
+    case HT_Q8_0: load(2, p + 2, stride, r); break;
+    case HT_IQ4_XS: load(1, p + 8 + 16 * step, stride, r); break;
+    case HT_Q4_K: load(2, p + 16 + 32 * step, stride, r); break;
+    case HT_Q5_K:
+        load(2, p + 48 + 32 * step, stride, r);
+        high_of_step(high, 2 * step, r + 8);
+        break;
+    case HT_Q6_K:
+        load(4, p + 64 * step, stride, r);
+        load(2, p + 128 + 32 * step, stride, r + 16);
+        break;
+    case HT_Q2_K: load(2, p + 16 + 32 * step, stride, r); break;
+    case HT_Q3_K:
+        load(2, p + 32 + 32 * step, stride, r);
+        high_of_step(high, 4 * step, r + 8);
+        break;
+    case HT_IQ3_S:
+        load(1, p + 2 + 16 * step, stride, r);     // 16 indices, for two blocks
+        load(1, p + 66 + 8 * step, stride, r + 4); // r[6], r[7]: their signs
+        r[8] = (vi)((vu32)(step < 2 ? high[2] : high[3]) >> step % 2 * 16); // their ninth bits
+        break;
+    case HT_TQ1_0: // r[0 .. 11]: qs
+        load(3, p, stride, r);
+        load16(p + 36, stride, r + 12); // r[15]: qh
+        break;
+    default: load(2, p + 32 * step, stride, r); break; // TQ2_0
+    }
+}
+
+INLINE vi nibbles(const vi *r, const int i) { // of blocks of 32: low of all, then high of all
+    return bits(r[i % 4], i / 4 * 4, 15);
+}
+
+// Values of the tables, and the same with the offset of shape_of.
+static const int8_t iq4_table[2][16] __attribute__((aligned(16))) = {
+    {1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15},
+    {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}};
+static const int8_t fp4_table[2][16]
+    __attribute__((aligned(16))) = {{16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
+                                    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}};
+
+// Digit n of bytes that hold base-3 fractions: x = byte * 3^n modulo 256, the digit is x * 3 / 256.
+INLINE vi digit(vi byte, const int n) {
+    vu8 x = (vu8)byte;
+    UNROLL(4)
+    for (int i = 0; i < n; i++) x = x + x + x;
+    vi one = (vi)(x >= (vu8)bytes(86)), two_more = (vi)(x >= (vu8)bytes(171));
+    return (one & bytes(1)) + (two_more & bytes(1));
+}
+
+INLINE vi digits(const vi *r, const int j, const int i) {
+    if (j < 5) return digit(r[i], j);
+    if (j < 7) return digit(r[8 + i % 4], (j - 5) * 2 + i / 4);
+    return i < 4 ? digit(r[8 + i], 4) : digit(r[15], i - 4);
+}
+
+// Four weights by an index of nine bits, and their signs.
+INLINE vi iq3(const vi *r, const int j, const int i) {
+    const int at = 8 * j + i; // of the step's 16
+    vi index = field(r[at / 4], at % 4 * 8, 8) | field(r[8], at, 1) << 8;
+    vi e = gather(ht_iq3_grid, index);
+    vi value = (e & 7) | (e & (7 << 3)) << 5 | (e & (7 << 6)) << 10 | (e & (7 << 9)) << 15;
+    value = value + value + bytes(1);
+    vi sign = fifth_bits((vi)((vu32)r[6 + at / 8] >> at % 8 / 2 * 8), at % 2); // 16 where minus
+    vi minus = (vi)((vu8)sign == (vu8)bytes(16));
+    return (vi)((vu8)(value ^ minus) - (vu8)minus + (vu8)bytes(16));
+}
+
+// Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
+INLINE vi codes(const enum ht_format f, const vi *r, const int j, const int i) {
+    switch (f) {
+    case HT_Q4_0:
+    case HT_Q4_1: return nibbles(r, i);
+    case HT_Q5_0:
+    case HT_Q5_1: return nibbles(r, i) | fifth_bits(r[4], i);
+    case HT_Q8_0: return r[i] ^ bytes(CODES_SIGNED ? 0 : 0x80);
+    case HT_IQ4_NL:
+    case HT_IQ4_XS: return lookup(iq4_table[CODES_SIGNED], nibbles(r, i));
+    case HT_Q4_K: return bits(r[i], 4 * j, 15);
+    case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), (vi)((vu16)r[8 + i] << (4 - j)), bytes(16));
+    case HT_Q6_K: {
+        vi low = bits(r[j % 2 * 8 + i], j / 2 * 4, 15), high = r[16 + i];
+        high = j < 2 ? (vi)((vu16)high << (4 - 2 * j)) : (vi)((vu16)high >> (2 * j - 4));
+        return merge(low, high, bytes(48));
+    }
+    case HT_Q3_K: {
+        vi high = r[8 + i];
+        high = j < 2 ? (vi)((vu16)high << (2 - j)) : (vi)((vu16)high >> (j - 2));
+        return merge(bits(r[i], 2 * j, 3), high, bytes(4));
+    }
+    case HT_IQ3_S: return iq3(r, j, i);
+    case HT_TQ1_0: return digits(r, j, i);
+    case HT_Q2_K:
+    case HT_TQ2_0: return bits(r[i], 2 * j, 3);
+    default: return lookup(fp4_table[CODES_SIGNED], nibbles(r, i)); // MXFP4
+    }
+}
+
+#endif

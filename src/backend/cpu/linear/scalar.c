@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// The scalar kernels of the linear step: the specification of every level, and the activations and
+// packers that levels fall back on. No state; any thread.
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/linear/kernels.h"
+
+// ---- activations -------------------------------------------------------------------------------
+
+// The largest magnitude as bits: integers compare as the floats do, and a NaN is above infinity.
+static uint32_t amax_bits(const float *x, uint32_t n) {
+    uint32_t max = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, &x[i], sizeof u);
+        u &= 0x7fffffff;
+        if (u > max) max = u;
+    }
+    return max;
+}
+
+// Sum of the squared rounding errors of x * inverse.
+static float rounding_error(const float *x, uint32_t n, float inverse) {
+    float lane[HT_Q8_BLOCK] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        float y = x[i] * inverse, e = y - rintf(y);
+        lane[i % 16] = i < 16 ? e * e : fmaf(e, e, lane[i % 16]);
+    }
+    for (int width = 8; width > 0; width /= 2)
+        for (int j = 0; j < width; j++) lane[j] += lane[j + width];
+    return lane[0];
+}
+
+// The number of steps in amax that fits the block best.
+static float best_top(const float *x, uint32_t n, float amax) {
+    float best = INFINITY, top = ht_tops[0];
+    for (int i = 0; i < HT_N_TOPS; i++) {
+        float error = rounding_error(x, n, ht_tops[i] / amax) * ht_top_weights[i];
+        if (!(error < best)) continue;
+        best = error;
+        top = ht_tops[i];
+    }
+    return top;
+}
+
+static void block_q8(const float *x, uint32_t n, struct ht_act_q8 *b) {
+    uint32_t bits = amax_bits(x, n);
+    float amax, inverse, top = ht_tops[0];
+    int32_t sum[2] = {0, 0};
+    memcpy(&amax, &bits, sizeof amax);
+    memset(b, 0, sizeof *b);
+    inverse = top / amax;
+    if (bits < 0x7f800000 && inverse < INFINITY) top = best_top(x, n, amax);
+    b->scale = amax / top;
+    inverse = top / amax;
+    if (bits >= 0x7f800000) { // an infinity or a NaN: every output becomes NaN
+        b->scale = NAN;
+    } else if (inverse < INFINITY) {
+        for (uint32_t i = 0; i < n; i++) {
+            b->q[i] = (int8_t)rintf(x[i] * inverse);
+            sum[i / 16] += b->q[i];
+        }
+    } else { // all are zero, or below 4e-37
+        b->scale = 0.0f;
+    }
+    for (int h = 0; h < 2; h++) {
+        b->bias_half[h] = -128 * sum[h];
+        b->sum_half[h] = b->scale * (float)sum[h];
+    }
+    b->bias = -128 * (sum[0] + sum[1]);
+    b->sum = b->scale * (float)(sum[0] + sum[1]);
+}
+
+void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
+    for (uint32_t i = 0; i < n_in; i += HT_Q8_BLOCK)
+        block_q8(x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst++);
+}
+
+void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst) {
+    float *out = dst;
+    for (uint32_t i = 0; i < n_in; i++) out[i] = ht_bf16_to_f32(ht_f32_to_bf16(x[i]));
+    for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
+}
+
+// ---- packers -----------------------------------------------------------------------------------
+
+static void pack_codes(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                       uint32_t n_k, const struct ht_panel *p, uint8_t offset) {
+    const struct ht_codes *c = f->codes;
+    uint32_t *panel = p->code;
+    uint8_t code[256];
+    float scale[16], min[16];
+    for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
+        const uint8_t *block = w + r * row_bytes;
+        for (uint32_t k = 0; k < n_k; k += f->block_len, block += f->block_bytes) {
+            c->unpack(block, code, scale, min);
+            for (uint32_t i = 0; i < f->block_len; i++) code[i] = (uint8_t)(code[i] - offset);
+            for (uint32_t i = 0; i < f->block_len; i += 4)
+                memcpy(&panel[(k + i) / 4 * HT_ROW_GROUP + r], &code[i], 4);
+            for (uint32_t g = 0; g < f->block_len / c->group; g++) {
+                p->scale[(k / c->group + g) * HT_ROW_GROUP + r] = scale[g];
+                if (c->has_min) p->min[(k / c->group + g) * HT_ROW_GROUP + r] = min[g];
+            }
+        }
+    }
+}
+
+void ht_pack_codes_signed(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                          uint32_t n_k, const struct ht_panel *p) {
+    pack_codes(f, w, row_bytes, n_k, p, f->codes->offset);
+}
+
+void ht_pack_codes_unsigned(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                            uint32_t n_k, const struct ht_panel *p) {
+    pack_codes(f, w, row_bytes, n_k, p, (uint8_t)(f->codes->offset - 128));
+}
+
+void ht_pack_float(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                   const struct ht_panel *p) {
+    float *panel = p->code, row[HT_CHUNK_FLOAT];
+    for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
+        f->to_f32(w + r * row_bytes, row, n_k);
+        for (uint32_t k = 0; k < n_k; k++) panel[k * HT_ROW_GROUP + r] = row[k];
+    }
+}
+
+// ---- tiles -------------------------------------------------------------------------------------
+
+static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *t, uint32_t group,
+                           bool has_min) {
+    const int8_t *code = p->code;
+    for (uint32_t token = 0; token < t->n_tokens; token++) {
+        const struct ht_act_q8 *a = (const void *)(t->act + token * t->act_stride);
+        float *acc = t->acc + token * HT_ROW_GROUP;
+        for (uint32_t k = 0; k < t->n_k; k += group) {
+            const struct ht_act_q8 *b = &a[k / HT_Q8_BLOCK];
+            uint32_t at = k / group * HT_ROW_GROUP, in_block = k % HT_Q8_BLOCK;
+            float a_sum = group == 16 ? b->sum_half[in_block / 16] : b->sum;
+            for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
+                int32_t isum = 0;
+                for (uint32_t i = 0; i < group; i++)
+                    isum += code[((k + i) / 4 * HT_ROW_GROUP + r) * 4 + i % 4] * b->q[in_block + i];
+                acc[r] = fmaf((float)isum * p->scale[at + r], b->scale, acc[r]);
+                if (has_min) acc[r] = fmaf(-p->min[at + r], a_sum, acc[r]);
+            }
+        }
+    }
+}
+
+static void tile_q8_32(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tile_q8(p, t, 32, false);
+}
+static void tile_q8_32_min(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tile_q8(p, t, 32, true);
+}
+static void tile_q8_16(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tile_q8(p, t, 16, false);
+}
+static void tile_q8_16_min(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tile_q8(p, t, 16, true);
+}
+
+static void tile_f32(const struct ht_panel *p, const struct ht_tile_args *t) {
+    const float *w = p->code;
+    for (uint32_t token = 0; token < t->n_tokens; token++) {
+        const float *a = (const void *)(t->act + token * t->act_stride);
+        float *acc = t->acc + token * HT_ROW_GROUP;
+        for (uint32_t k = 0; k < t->n_k; k++)
+            for (uint32_t r = 0; r < HT_ROW_GROUP; r++)
+                acc[r] = fmaf(w[k * HT_ROW_GROUP + r], a[k], acc[r]);
+    }
+}
+
+const struct ht_linear_kernels ht_linear_scalar = {
+    .name = "scalar",
+    .bf16_bytes = 4,
+    .act_q8 = ht_act_q8_scalar,
+    .act_bf16 = ht_act_bf16_scalar,
+    .format = {[HT_F32] = {ht_pack_float, tile_f32, NULL, 0},
+               [HT_F16] = {ht_pack_float, tile_f32, NULL, 0},
+               [HT_BF16] = {ht_pack_float, tile_f32, NULL, 0},
+               HT_LINEAR_CODE_FORMATS(ht_pack_codes_signed, tile_q8_32, tile_q8_32_min, tile_q8_16,
+                                      tile_q8_16_min)},
+};

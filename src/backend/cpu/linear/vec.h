@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The vector types of an instruction set's header, which defines LANES (32-bit lanes of a register)
+// first. Arithmetic, logic and shifts are GNU vectors; what those cannot say is in the header.
+#ifndef HT_LINEAR_VEC_H
+#define HT_LINEAR_VEC_H
+
+#include "backend/cpu/linear/kernels.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+// In front of a loop of a constant number of turns: every turn becomes straight code, so that
+// arrays indexed by the loop live in registers.
+#define PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define UNROLL(n) PRAGMA(clang loop unroll(full))
+#else
+#define UNROLL(n) PRAGMA(GCC unroll n)
+#endif
+
+#define VECTOR __attribute__((vector_size(4 * LANES), may_alias))
+typedef int32_t vi VECTOR;
+typedef uint32_t vu32 VECTOR;
+typedef uint16_t vu16 VECTOR;
+typedef uint8_t vu8 VECTOR;
+typedef float vf VECTOR;
+
+INLINE short word_at(const uint8_t *p) {
+    short w;
+    __builtin_memcpy(&w, p, 2);
+    return w;
+}
+
+// Asks for n_bytes of memory to come to the L2 cache (to L1 is far slower on Zen 4).
+INLINE void ask(const uint8_t *p, const uint32_t n_bytes) {
+    UNROLL(32)
+    for (uint32_t b = 0; b < n_bytes; b += 64) __builtin_prefetch(p + b, 0, 2);
+}
+
+// The weights to ask for, row by row, in the inner loop of a tile.
+struct ahead {
+    const uint8_t *p;
+    uint32_t rows, rows_a_step;
+};
+
+// n_steps: how often the loop will ask, at least.
+INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_steps) {
+    uint32_t rows = t->ahead_bytes ? HT_ROW_GROUP : 0;
+    return (struct ahead){t->ahead, rows, n_steps < rows ? 2 : 1};
+}
+
+INLINE void ahead_step(struct ahead *a, const struct ht_tile_args *t) {
+    for (uint32_t r = 0; r < a->rows_a_step && a->rows > 0; r++, a->rows--) {
+        for (uint32_t b = 0; b < t->ahead_bytes + 63; b += 64) __builtin_prefetch(a->p + b, 0, 2);
+        a->p += t->ahead_stride;
+    }
+}
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The linear kernels of the level avx512vnni: codes are unsigned bytes, vpdpbusd adds four products
+// a lane, and a sum starts at minus the offset's share. No state; any thread.
+#include "backend/cpu/linear/x86/vec_avx512.h"
+
+#define CODES_SIGNED  0
+#define TILE_VECTORS  2
+#define TILE_TOKENS   6
+#define STREAM_TOKENS 6
+
+INLINE vi dot4(vi acc, vi code, vi q) {
+    return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)code, (__m512i)q);
+}
+#define dot4_small dot4
+
+#include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/x86/float.h"
+
+const struct ht_linear_kernels ht_linear_avx512vnni = {
+    .name = "avx512vnni",
+    .bf16_bytes = 2,
+    .act_q8 = act_q8,
+    .act_bf16 = ht_act_bf16_avx512,
+    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4},
+               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4},
+               [HT_BF16] = {ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4},
+               Q8_FORMATS},
+};

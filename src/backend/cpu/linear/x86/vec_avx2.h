@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// AVX2 with FMA and F16C for the linear kernels: 8 rows a register.
+#ifndef HT_LINEAR_VEC_AVX2_H
+#define HT_LINEAR_VEC_AVX2_H
+
+#include <immintrin.h>
+
+#define LANES 8
+#include "backend/cpu/linear/vec.h"
+
+INLINE vf splat(float x) {
+    return (vf)_mm256_set1_ps(x);
+}
+INLINE vi splat_int(int32_t x) {
+    return (vi)_mm256_set1_epi32(x);
+}
+INLINE vf load_floats(const float *p) {
+    return (vf)_mm256_loadu_ps(p);
+}
+INLINE void store_floats(float *p, vf x) {
+    _mm256_store_ps(p, (__m256)x);
+}
+INLINE vf fma_add(vf a, vf b, vf c) {
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+INLINE vf fma_sub(vf a, vf b, vf c) { // c - a * b
+    return (vf)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+INLINE vi max_unsigned(vi a, vi b) {
+    return (vi)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+INLINE uint32_t reduce_max(vi x) {
+    __m256i y = (__m256i)x;
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(m);
+}
+INLINE int32_t reduce_add(vi x) {
+    __m256i y = (__m256i)x;
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+    return _mm_cvtsi128_si32(s);
+}
+INLINE vi round_int(vf x) { // to nearest even
+    return (vi)_mm256_cvtps_epi32((__m256)x);
+}
+INLINE vf fraction(vf x) { // x - the nearest integer, exact
+    return x - (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// The sum of 16 lanes: j and j + 8, j and j + 4, ...
+INLINE float reduce_16(const vf *lane) {
+    __m256 y = (__m256)(lane[0] + lane[1]);
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+}
+INLINE void store_bytes(int8_t *p, vi x) {
+    __m128i lo = _mm256_castsi256_si128((__m256i)x), hi = _mm256_extracti128_si256((__m256i)x, 1);
+    __m128i words = _mm_packs_epi32(lo, hi);
+    _mm_storel_epi64((void *)p, _mm_packs_epi16(words, words));
+}
+
+// Two rows' 16 bytes as the halves of a register.
+INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
+    __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const void *)a));
+    return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
+INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+    __m256i z[4];
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) // rows c and 4 + c
+        z[c] = two(p + (size_t)c * stride, p + (size_t)(4 + c) * stride);
+    __m256i t0 = _mm256_unpacklo_epi32(z[0], z[1]), t1 = _mm256_unpackhi_epi32(z[0], z[1]);
+    __m256i t2 = _mm256_unpacklo_epi32(z[2], z[3]), t3 = _mm256_unpackhi_epi32(z[2], z[3]);
+    out[0] = (vi)_mm256_unpacklo_epi64(t0, t2);
+    out[1] = (vi)_mm256_unpackhi_epi64(t0, t2);
+    out[2] = (vi)_mm256_unpacklo_epi64(t1, t3);
+    out[3] = (vi)_mm256_unpackhi_epi64(t1, t3);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes.
+INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) load16(p + 16 * i, stride, out + 4 * i);
+}
+
+// The f16 at p of each row.
+INLINE vf half_rows(const uint8_t *p, size_t stride) {
+    __m128i x = _mm_cvtsi32_si128((uint16_t)word_at(p));
+#define PUT(i) x = _mm_insert_epi16(x, word_at(p + (i)*stride), i);
+    PUT(1)
+    PUT(2)
+    PUT(3)
+    PUT(4)
+    PUT(5)
+    PUT(6)
+    PUT(7)
+#undef PUT
+    return (vf)_mm256_cvtph_ps(x);
+}
+
+// The byte at p of each row.
+INLINE vi byte_rows(const uint8_t *p, size_t stride) {
+    __m128i x = _mm_cvtsi32_si128(p[0]);
+#define PUT(i) x = _mm_insert_epi8(x, p[(i)*stride], i);
+    PUT(1)
+    PUT(2)
+    PUT(3)
+    PUT(4)
+    PUT(5)
+    PUT(6)
+    PUT(7)
+#undef PUT
+    return (vi)_mm256_cvtepu8_epi32(x);
+}
+
+// The f16 in the low half of each lane.
+INLINE vf half_low(vi x) {
+    __m256i low = _mm256_and_si256((__m256i)x, _mm256_set1_epi32(0xffff));
+    __m128i lo = _mm256_castsi256_si128(low), hi = _mm256_extracti128_si256(low, 1);
+    return (vf)_mm256_cvtph_ps(_mm_packus_epi32(lo, hi));
+}
+
+// low | (high & mask)
+INLINE vi merge(vi low, vi high, vi mask) {
+    return low | (high & mask);
+}
+
+INLINE vi lookup(const int8_t *table, vi index) {
+    __m256i t = _mm256_broadcastsi128_si256(_mm_load_si128((const void *)table));
+    return (vi)_mm256_shuffle_epi8(t, (__m256i)index);
+}
+
+// table[index], with whatever lies behind in the upper 16 bits.
+INLINE vi gather(const uint16_t *table, vi index) {
+    return (vi)_mm256_i32gather_epi32((const void *)table, (__m256i)index, 2);
+}
+
+// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
+INLINE vi fifth_bits(vi qh, const int i) {
+    __m128i first = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    __m256i at = _mm256_broadcastsi128_si256(_mm_add_epi8(first, _mm_set1_epi8((char)(i / 2))));
+    __m256i bit = _mm256_set1_epi32(i % 2 ? (int)0x80402010 : 0x08040201);
+    __m256i set = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)qh, at), bit);
+    return (vi)_mm256_and_si256(_mm256_cmpeq_epi8(set, bit), _mm256_set1_epi8(16));
+}
+
+#endif

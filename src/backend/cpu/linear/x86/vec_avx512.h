@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// AVX-512 (F, BW, DQ, VL) for the linear kernels: 16 rows a register.
+#ifndef HT_LINEAR_VEC_AVX512_H
+#define HT_LINEAR_VEC_AVX512_H
+
+#include <immintrin.h>
+
+#define LANES 16
+#include "backend/cpu/linear/vec.h"
+
+INLINE vf splat(float x) {
+    return (vf)_mm512_set1_ps(x);
+}
+INLINE vi splat_int(int32_t x) {
+    return (vi)_mm512_set1_epi32(x);
+}
+INLINE vf load_floats(const float *p) {
+    return (vf)_mm512_loadu_ps(p);
+}
+INLINE void store_floats(float *p, vf x) {
+    _mm512_store_ps(p, (__m512)x);
+}
+INLINE vf fma_add(vf a, vf b, vf c) {
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+INLINE vf fma_sub(vf a, vf b, vf c) { // c - a * b
+    return (vf)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+INLINE vi max_unsigned(vi a, vi b) {
+    return (vi)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+INLINE uint32_t reduce_max(vi x) {
+    return _mm512_reduce_max_epu32((__m512i)x);
+}
+INLINE int32_t reduce_add(vi x) {
+    return _mm512_reduce_add_epi32((__m512i)x);
+}
+INLINE vi round_int(vf x) { // to nearest even
+    return (vi)_mm512_cvtps_epi32((__m512)x);
+}
+INLINE vf fraction(vf x) { // x - the nearest integer, exact
+    return (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// The sum of 16 lanes: j and j + 8, j and j + 4, ...
+INLINE float reduce_16(const vf *lane) {
+    __m512 x = (__m512)lane[0];
+    __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+}
+INLINE void store_bytes(int8_t *p, vi x) {
+    _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8((__m512i)x));
+}
+
+// Two rows' 16 bytes as the halves of a register.
+INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
+    __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const void *)a));
+    return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
+INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+    __m512i z[4];
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) { // 128-bit lane l of z[c]: row 4 l + c
+        const uint8_t *q = p + (size_t)c * stride;
+        __m256i low = two(q, q + 4 * stride), high = two(q + 8 * stride, q + 12 * stride);
+        // (masked broadcasts would be fewer instructions, but take a third longer on Zen 4)
+        z[c] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    __m512i t0 = _mm512_unpacklo_epi32(z[0], z[1]), t1 = _mm512_unpackhi_epi32(z[0], z[1]);
+    __m512i t2 = _mm512_unpacklo_epi32(z[2], z[3]), t3 = _mm512_unpackhi_epi32(z[2], z[3]);
+    out[0] = (vi)_mm512_unpacklo_epi64(t0, t2);
+    out[1] = (vi)_mm512_unpackhi_epi64(t0, t2);
+    out[2] = (vi)_mm512_unpacklo_epi64(t1, t3);
+    out[3] = (vi)_mm512_unpackhi_epi64(t1, t3);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes. Each row is read once, whole: rows of a
+// power of two of bytes fall into the same set of the L1 cache, which does not hold 16.
+INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+    __m512i u[4][4]; // u[g][c] 128-bit lane l: bytes of out[4 l + c] of rows 4 g ..
+    UNROLL(4)
+    for (int g = 0; g < 4; g++) {
+        const uint8_t *q = p + (size_t)(4 * g) * stride;
+        __m512i z0 = _mm512_loadu_si512(q), z1 = _mm512_loadu_si512(q + stride);
+        __m512i z2 = _mm512_loadu_si512(q + 2 * stride), z3 = _mm512_loadu_si512(q + 3 * stride);
+        __m512i t0 = _mm512_unpacklo_epi32(z0, z1), t1 = _mm512_unpackhi_epi32(z0, z1);
+        __m512i t2 = _mm512_unpacklo_epi32(z2, z3), t3 = _mm512_unpackhi_epi32(z2, z3);
+        u[g][0] = _mm512_unpacklo_epi64(t0, t2);
+        u[g][1] = _mm512_unpackhi_epi64(t0, t2);
+        u[g][2] = _mm512_unpacklo_epi64(t1, t3);
+        u[g][3] = _mm512_unpackhi_epi64(t1, t3);
+    }
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) {
+        __m512i a = _mm512_shuffle_i32x4(u[0][c], u[1][c], 0x88);
+        __m512i b = _mm512_shuffle_i32x4(u[0][c], u[1][c], 0xdd);
+        __m512i d = _mm512_shuffle_i32x4(u[2][c], u[3][c], 0x88);
+        __m512i e = _mm512_shuffle_i32x4(u[2][c], u[3][c], 0xdd);
+        out[c] = (vi)_mm512_shuffle_i32x4(a, d, 0x88);
+        out[4 + c] = (vi)_mm512_shuffle_i32x4(b, e, 0x88);
+        out[8 + c] = (vi)_mm512_shuffle_i32x4(a, d, 0xdd);
+        out[12 + c] = (vi)_mm512_shuffle_i32x4(b, e, 0xdd);
+    }
+}
+
+// The f16 at p of each row.
+INLINE vf half_rows(const uint8_t *p, size_t stride) {
+    __m128i lo = _mm_cvtsi32_si128((uint16_t)word_at(p));
+    __m128i hi = _mm_cvtsi32_si128((uint16_t)word_at(p + 8 * stride));
+#define PUT(i)                                                                                     \
+    lo = _mm_insert_epi16(lo, word_at(p + (i)*stride), i);                                         \
+    hi = _mm_insert_epi16(hi, word_at(p + (8 + (i)) * stride), i)
+    PUT(1);
+    PUT(2);
+    PUT(3);
+    PUT(4);
+    PUT(5);
+    PUT(6);
+    PUT(7);
+#undef PUT
+    return (vf)_mm512_cvtph_ps(_mm256_set_m128i(hi, lo));
+}
+
+// The byte at p of each row.
+INLINE vi byte_rows(const uint8_t *p, size_t stride) {
+    __m128i x = _mm_cvtsi32_si128(p[0]);
+#define PUT(i) x = _mm_insert_epi8(x, p[(i)*stride], i)
+    PUT(1);
+    PUT(2);
+    PUT(3);
+    PUT(4);
+    PUT(5);
+    PUT(6);
+    PUT(7);
+    PUT(8);
+    PUT(9);
+    PUT(10);
+    PUT(11);
+    PUT(12);
+    PUT(13);
+    PUT(14);
+    PUT(15);
+#undef PUT
+    return (vi)_mm512_cvtepu8_epi32(x);
+}
+
+// The f16 in the low half of each lane.
+INLINE vf half_low(vi x) {
+    return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)x));
+}
+
+// low | (high & mask)
+INLINE vi merge(vi low, vi high, vi mask) {
+    return (vi)_mm512_ternarylogic_epi32((__m512i)low, (__m512i)high, (__m512i)mask, 0xf8);
+}
+
+INLINE vi lookup(const int8_t *table, vi index) {
+    __m512i t = _mm512_broadcast_i32x4(_mm_load_si128((const void *)table));
+    return (vi)_mm512_shuffle_epi8(t, (__m512i)index);
+}
+
+// table[index], with whatever lies behind in the upper 16 bits.
+INLINE vi gather(const uint16_t *table, vi index) {
+    return (vi)_mm512_i32gather_epi32((__m512i)index, (const void *)table, 2);
+}
+
+// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
+INLINE vi fifth_bits(vi qh, const int i) {
+    __m128i first = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    __m512i at = _mm512_broadcast_i32x4(_mm_add_epi8(first, _mm_set1_epi8((char)(i / 2))));
+    __m512i bit = _mm512_set1_epi32(i % 2 ? (int)0x80402010 : 0x08040201);
+    __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)qh, at), bit);
+    return (vi)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
+}
+
+#endif

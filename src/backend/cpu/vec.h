@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The vector kernels of the cpu backend beside its linear ones: norms, activations, rotation, KV
+// pages and attention, as one table of functions a CPU level. vec_scalar.c is their specification:
+// every level gives the same bits (numeric law: backend/num.h). Kernels allocate nothing, keep no
+// state, need no alignment but that of their element, and write nothing outside their outputs.
+#ifndef HT_CPU_VEC_H
+#define HT_CPU_VEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/features.h"
+#include "backend/num.h"
+
+// Attention folds tiles of HT_TILE positions, which begin at multiples of it; K is interleaved by
+// HT_LANES positions inside a page:
+//
+//     one layer's page = [kv head] of { K: [HT_PAGE_TOKENS / 16 groups][d][16 positions]
+//                                       V: [HT_PAGE_TOKENS][d] }        f16 or f32 elements
+//
+// so that 16 scores come from vertical multiply-adds with a broadcast element of q.
+#define HT_TILE        64
+#define HT_TILE_GROUPS (HT_TILE / HT_LANES)
+#define HT_TILE_PAGES  (HT_TILE / HT_PAGE_TOKENS)
+#define HT_PAGE_GROUPS (HT_PAGE_TOKENS / HT_LANES)
+// Tiles are folded in segments of HT_SEGMENT positions (at multiples of it), segments in order.
+#define HT_SEGMENT       512
+#define HT_ATTN_MAX_ROWS 12
+
+// One query row's state inside a segment.
+struct ht_attn_state {
+    float l[HT_LANES]; // lane sums of exp(s - m)
+    float m;           // largest score so far, -inf at the beginning
+};
+
+struct ht_vec_kernels {
+    // y = (x * r) * w, r = 1 / sqrt(sum_sq16(x) / n + eps). y may be x.
+    void (*rms_norm)(const float *x, const float *w, uint32_t n, float eps, float *y);
+    // d = x - sum16(x) / n; y = fma(d * r, w, b), or (d * r) * w without b;
+    // r = 1 / sqrt(sum_sq16(d) / n + eps). y may be x.
+    void (*layer_norm)(const float *x, const float *w, const float *b, uint32_t n, float eps,
+                       float *y);
+    void (*act)(enum ht_act kind, const float *x, uint32_t n, float *y); // y may be x
+    // y = act(gate) * up; y may be gate or up.
+    void (*act_mul)(enum ht_act kind, const float *gate, const float *up, uint32_t n, float *y);
+    void (*add)(const float *a, const float *b, uint32_t n, float *y); // y may be a or b
+    void (*scale)(const float *x, float s, uint32_t n, float *y);      // y may be x
+    void (*axpy)(float a, const float *x, uint32_t n, float *y);       // y = fma(a, x, y)
+    void (*exp_sub)(const float *x, float m, uint32_t n, float *y);    // y = exp(x - m); y may be x
+
+    // Rotation of one head's first n_rot elements, the law for both pairings:
+    //   y_a = fma(x_a, c, x_b * -s), y_b = fma(x_b, c, x_a * s).
+    // halves: pairs (i, i + n_rot / 2), c[n_rot / 2], s[n_rot / 2].
+    // adjacent: pairs (2i, 2i + 1), c[n_rot] = c0 c0 c1 c1 ..., s[n_rot] = -s0 s0 -s1 s1 ...
+    // y may be x; elements past n_rot are not touched.
+    void (*rope_halves)(const float *x, const float *c, const float *s, uint32_t n_rot, float *y);
+    void (*rope_adjacent)(const float *x, const float *c, const float *s, uint32_t n_rot, float *y);
+
+    // By enum hearth_kv_type. Store one position's head: K into lane `slot` of a group [d][16], V
+    // as a row [d].
+    void (*k_store[2])(const float *k, uint32_t d, uint32_t slot, void *group);
+    void (*v_store[2])(const float *v, uint32_t d, void *row);
+
+    // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
+    uint32_t attn_rows;
+    // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[e][r], k[g][e][j], .), from 0, for g
+    // in [g_begin, g_end). q: [d][n_rows]; k: pointers to HT_TILE_GROUPS groups (those outside the
+    // range are not looked at). With few rows the same places behind `next` are fetched meanwhile.
+    void (*attn_qk[2])(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
+                       const void *const *next, uint32_t g_begin, uint32_t g_end, float *s);
+    // One row s[HT_TILE]: t = s * scale, t = cap * tanh(t / cap) if cap, in place to
+    // p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo, hi), not empty; p of the
+    // rest of the first and last group in use becomes 0; groups outside stay as they are.
+    // l[j] = fma(l[j], c, p[j] + p[16 + j] + ...), c = exp(m - m'). Returns c.
+    float (*attn_softmax)(float *s, uint32_t lo, uint32_t hi, float scale, float cap,
+                          struct ht_attn_state *state);
+    // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
+    // for j rising in [j_begin, j_end). acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages'
+    // V rows (those outside the range are not looked at); next: as above.
+    void (*attn_pv[2])(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
+                       const void *const *v, const void *const *next, uint32_t j_begin,
+                       uint32_t j_end);
+};
+
+// Fills the table of a level: scalar first, then what each level does better.
+void ht_vec_kernels_init(struct ht_vec_kernels *k, enum ht_cpu_level level);
+
+void ht_vec_init_scalar(struct ht_vec_kernels *k);
+void ht_vec_init_avx2(struct ht_vec_kernels *k);
+void ht_vec_init_avx512(struct ht_vec_kernels *k);
+void ht_vec_init_neon(struct ht_vec_kernels *k);
+
+static inline float ht_act_value(enum ht_act kind, float x) {
+    switch (kind) {
+    case HT_ACT_SILU: return ht_siluf(x);
+    case HT_ACT_GELU_TANH: return ht_gelu_tanhf(x);
+    case HT_ACT_GELU_ERF: return ht_gelu_erff(x);
+    case HT_ACT_RELU2: break;
+    }
+    float y = x > 0.0f ? x : 0.0f;
+    return y * y;
+}
+
+#endif

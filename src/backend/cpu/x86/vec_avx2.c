@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// The vector kernels for AVX2 with FMA and F16C: two ymm hold the 16 lanes. Compiled with that
+// level's flags; called only where features.c found it. No state; any thread.
+#include <immintrin.h>
+#include <string.h>
+
+#include "backend/cpu/vec_unroll.h"
+
+#define V_ROWS 6
+#define V_ACCS 5
+#define V_INIT ht_vec_init_avx2
+
+#include "backend/cpu/vec.h"
+
+struct v16 {
+    __m256 l, h; // lanes 0 to 7, 8 to 15
+};
+
+static INLINE struct v16 wrap(__m256 l, __m256 h) {
+    return (struct v16){l, h};
+}
+
+static INLINE struct v16 v_set1(float x) {
+    return wrap(_mm256_set1_ps(x), _mm256_set1_ps(x));
+}
+static INLINE struct v16 v_iota(void) {
+    return wrap(_mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7),
+                _mm256_setr_ps(8, 9, 10, 11, 12, 13, 14, 15));
+}
+static INLINE struct v16 v_load(const float *x) {
+    return wrap(_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8));
+}
+static INLINE void v_store(float *y, struct v16 a) {
+    _mm256_storeu_ps(y, a.l);
+    _mm256_storeu_ps(y + 8, a.h);
+}
+static INLINE struct v16 v_load_n(const float *x, uint32_t n) {
+    if (n >= 16) return v_load(x);
+    float t[16] = {0};
+    memcpy(t, x, n * sizeof *t);
+    return v_load(t);
+}
+static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
+    if (n >= 16) {
+        v_store(y, a);
+        return;
+    }
+    float t[16];
+    v_store(t, a);
+    memcpy(y, t, n * sizeof *t);
+}
+static INLINE struct v16 v_load_f16(const uint16_t *h) {
+    const __m128i *at = (const __m128i *)(const void *)h;
+    return wrap(_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1)));
+}
+static INLINE void v_store_f16(uint16_t *h, struct v16 a) {
+    __m128i *at = (__m128i *)(void *)h;
+    _mm_storeu_si128(at, _mm256_cvtps_ph(a.l, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(at + 1, _mm256_cvtps_ph(a.h, _MM_FROUND_TO_NEAREST_INT));
+}
+static INLINE float v_first(struct v16 a) {
+    return _mm256_cvtss_f32(a.l);
+}
+
+static INLINE struct v16 v_add(struct v16 a, struct v16 b) {
+    return wrap(_mm256_add_ps(a.l, b.l), _mm256_add_ps(a.h, b.h));
+}
+static INLINE struct v16 v_sub(struct v16 a, struct v16 b) {
+    return wrap(_mm256_sub_ps(a.l, b.l), _mm256_sub_ps(a.h, b.h));
+}
+static INLINE struct v16 v_mul(struct v16 a, struct v16 b) {
+    return wrap(_mm256_mul_ps(a.l, b.l), _mm256_mul_ps(a.h, b.h));
+}
+static INLINE struct v16 v_div(struct v16 a, struct v16 b) {
+    return wrap(_mm256_div_ps(a.l, b.l), _mm256_div_ps(a.h, b.h));
+}
+static INLINE struct v16 v_fma(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm256_fmadd_ps(a.l, b.l, c.l), _mm256_fmadd_ps(a.h, b.h, c.h));
+}
+static INLINE struct v16 v_fnma(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm256_fnmadd_ps(a.l, b.l, c.l), _mm256_fnmadd_ps(a.h, b.h, c.h));
+}
+static INLINE struct v16 v_fms(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm256_fmsub_ps(a.l, b.l, c.l), _mm256_fmsub_ps(a.h, b.h, c.h));
+}
+static INLINE struct v16 v_max(struct v16 a, struct v16 b) {
+    return wrap(_mm256_max_ps(a.l, b.l), _mm256_max_ps(a.h, b.h));
+}
+static INLINE struct v16 v_min(struct v16 a, struct v16 b) {
+    return wrap(_mm256_min_ps(a.l, b.l), _mm256_min_ps(a.h, b.h));
+}
+static INLINE struct v16 v_select_lt(struct v16 a, struct v16 b, struct v16 yes, struct v16 no) {
+    return wrap(_mm256_blendv_ps(no.l, yes.l, _mm256_cmp_ps(a.l, b.l, _CMP_LT_OQ)),
+                _mm256_blendv_ps(no.h, yes.h, _mm256_cmp_ps(a.h, b.h, _CMP_LT_OQ)));
+}
+static INLINE struct v16 v_select_le(struct v16 a, struct v16 b, struct v16 yes, struct v16 no) {
+    return wrap(_mm256_blendv_ps(no.l, yes.l, _mm256_cmp_ps(a.l, b.l, _CMP_LE_OQ)),
+                _mm256_blendv_ps(no.h, yes.h, _mm256_cmp_ps(a.h, b.h, _CMP_LE_OQ)));
+}
+static INLINE struct v16 v_rint(struct v16 a) {
+    return wrap(_mm256_round_ps(a.l, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                _mm256_round_ps(a.h, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+// a * 2^(n >> 1) * 2^(n - (n >> 1)), as num.h has it.
+static INLINE __m256 scale2_half(__m256 a, __m256 n) {
+    __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1),
+            bias = _mm256_set1_epi32(127);
+    __m256i x = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    __m256i y = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(i, half), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(x)), _mm256_castsi256_ps(y));
+}
+static INLINE struct v16 v_scale2(struct v16 a, struct v16 n) {
+    return wrap(scale2_half(a.l, n.l), scale2_half(a.h, n.h));
+}
+static INLINE struct v16 v_neg(struct v16 a) {
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    return wrap(_mm256_xor_ps(a.l, sign), _mm256_xor_ps(a.h, sign));
+}
+static INLINE struct v16 v_abs(struct v16 a) {
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    return wrap(_mm256_andnot_ps(sign, a.l), _mm256_andnot_ps(sign, a.h));
+}
+static INLINE struct v16 v_copysign(struct v16 to, struct v16 from) {
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    struct v16 a = v_abs(to);
+    return wrap(_mm256_or_ps(a.l, _mm256_and_ps(sign, from.l)),
+                _mm256_or_ps(a.h, _mm256_and_ps(sign, from.h)));
+}
+static INLINE struct v16 v_swap(struct v16 a) {
+    return wrap(_mm256_permute_ps(a.l, 0xb1), _mm256_permute_ps(a.h, 0xb1));
+}
+static INLINE float v_sum(struct v16 a) {
+    __m256 s = _mm256_add_ps(a.l, a.h);
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+static INLINE float v_most(struct v16 a) {
+    __m256 s = _mm256_max_ps(a.h, a.l);
+    __m128 q = _mm_max_ps(_mm256_extractf128_ps(s, 1), _mm256_castps256_ps128(s));
+    q = _mm_max_ps(_mm_movehl_ps(q, q), q);
+    return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(q), q));
+}
+
+#include "backend/cpu/vec_lanes.h"

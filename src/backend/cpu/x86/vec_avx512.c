@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// The vector kernels for AVX-512 (F, BW, DQ, VL): a zmm holds the 16 lanes. Compiled with that
+// level's flags; called only where features.c found it. No state; any thread.
+#include <immintrin.h>
+
+#include "backend/cpu/vec_unroll.h"
+
+#define V_ROWS 12
+#define V_ACCS 24
+#define V_INIT ht_vec_init_avx512
+
+#include "backend/cpu/vec.h"
+
+struct v16 {
+    __m512 v;
+};
+
+static INLINE struct v16 wrap(__m512 v) {
+    return (struct v16){v};
+}
+
+static INLINE __mmask16 tail_mask(uint32_t n) {
+    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+}
+
+static INLINE struct v16 v_set1(float x) {
+    return wrap(_mm512_set1_ps(x));
+}
+static INLINE struct v16 v_iota(void) {
+    return wrap(_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+static INLINE struct v16 v_load(const float *x) {
+    return wrap(_mm512_loadu_ps(x));
+}
+static INLINE void v_store(float *y, struct v16 a) {
+    _mm512_storeu_ps(y, a.v);
+}
+static INLINE struct v16 v_load_n(const float *x, uint32_t n) {
+    return wrap(_mm512_maskz_loadu_ps(tail_mask(n), x));
+}
+static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
+    _mm512_mask_storeu_ps(y, tail_mask(n), a.v);
+}
+static INLINE struct v16 v_load_f16(const uint16_t *h) {
+    return wrap(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h)));
+}
+static INLINE void v_store_f16(uint16_t *h, struct v16 a) {
+    __m256i c = _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256((__m256i *)(void *)h, c);
+}
+static INLINE float v_first(struct v16 a) {
+    return _mm512_cvtss_f32(a.v);
+}
+
+static INLINE struct v16 v_add(struct v16 a, struct v16 b) {
+    return wrap(_mm512_add_ps(a.v, b.v));
+}
+static INLINE struct v16 v_sub(struct v16 a, struct v16 b) {
+    return wrap(_mm512_sub_ps(a.v, b.v));
+}
+static INLINE struct v16 v_mul(struct v16 a, struct v16 b) {
+    return wrap(_mm512_mul_ps(a.v, b.v));
+}
+static INLINE struct v16 v_div(struct v16 a, struct v16 b) {
+    return wrap(_mm512_div_ps(a.v, b.v));
+}
+static INLINE struct v16 v_fma(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm512_fmadd_ps(a.v, b.v, c.v));
+}
+static INLINE struct v16 v_fnma(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm512_fnmadd_ps(a.v, b.v, c.v));
+}
+static INLINE struct v16 v_fms(struct v16 a, struct v16 b, struct v16 c) {
+    return wrap(_mm512_fmsub_ps(a.v, b.v, c.v));
+}
+static INLINE struct v16 v_max(struct v16 a, struct v16 b) {
+    return wrap(_mm512_max_ps(a.v, b.v));
+}
+static INLINE struct v16 v_min(struct v16 a, struct v16 b) {
+    return wrap(_mm512_min_ps(a.v, b.v));
+}
+static INLINE struct v16 v_select_lt(struct v16 a, struct v16 b, struct v16 yes, struct v16 no) {
+    return wrap(_mm512_mask_mov_ps(no.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), yes.v));
+}
+static INLINE struct v16 v_select_le(struct v16 a, struct v16 b, struct v16 yes, struct v16 no) {
+    return wrap(_mm512_mask_mov_ps(no.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ), yes.v));
+}
+static INLINE struct v16 v_rint(struct v16 a) {
+    return wrap(_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static INLINE struct v16 v_scale2(struct v16 a, struct v16 n) {
+    return wrap(_mm512_scalef_ps(a.v, n.v));
+}
+static INLINE struct v16 v_neg(struct v16 a) {
+    return wrap(_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f)));
+}
+static INLINE struct v16 v_abs(struct v16 a) {
+    return wrap(_mm512_andnot_ps(_mm512_set1_ps(-0.0f), a.v));
+}
+static INLINE struct v16 v_copysign(struct v16 to, struct v16 from) {
+    __m512 sign = _mm512_and_ps(_mm512_set1_ps(-0.0f), from.v);
+    return wrap(_mm512_or_ps(v_abs(to).v, sign));
+}
+static INLINE struct v16 v_swap(struct v16 a) {
+    return wrap(_mm512_permute_ps(a.v, 0xb1));
+}
+static INLINE float v_sum(struct v16 a) {
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+static INLINE float v_most(struct v16 a) {
+    __m256 h = _mm256_max_ps(_mm512_extractf32x8_ps(a.v, 1), _mm512_castps512_ps256(a.v));
+    __m128 q = _mm_max_ps(_mm256_extractf128_ps(h, 1), _mm256_castps256_ps128(h));
+    q = _mm_max_ps(_mm_movehl_ps(q, q), q);
+    return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(q), q));
+}
+
+#include "backend/cpu/vec_lanes.h"

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Numbers that must come out the same everywhere: elementary functions of our own (scalar versions,
+// the specification) and the fixed order of every f32 reduction. A vector kernel of any level
+// performs exactly these operations, lane by lane, so that results agree bit for bit between
+// levels, batch sizes and thread counts. The whole tree is compiled with -ffp-contract=off: an fma
+// happens where fmaf is written, and only there.
+//
+// Reductions over a row of n floats (sums, sums of squares, maxima): HT_LANES = 16 partial results;
+// lane j takes the elements j, j + 16, j + 32, ... in order (a lane past the end takes nothing);
+// then lanes j and j + 8 are combined, then j and j + 4, j + 2, j + 1. So one zmm, two ymm or four
+// q registers do the same.
+//
+// Linear, f32 weights: y[o] = fma(w[o][k], x[k], y[o]) for k rising, from 0 (the bias is added
+// last).
+//
+// Linear, quantised weights: activations are quantised per token in blocks of 32 along k (see
+// cpu/linear.h); for each block in order: isum = sum of products in int32 (exact);
+// y = fma((float)isum * w_scale, a_scale, y).
+//
+// Norms: r = 1 / sqrt(sum_sq16(x) / n + eps), y = (x * r) * w; LayerNorm with d = x - sum16(x) / n
+// in the place of x, and y = fma(d * r, w, b) where it has a bias.
+//
+// Rotation: y_a = fma(x_a, cos, x_b * -sin), y_b = fma(x_b, cos, x_a * sin).
+//
+// Attention (cpu): per query row, positions in segments of 512 of tiles of 64, both at multiples of
+// their length, in order. In a segment, from m = -inf, l[16] = 0, acc = 0; per tile, over the
+// positions j that the row attends to (no other takes part, nor is multiplied by 0):
+//   s[j] = sum over d rising of fma(q[d], k[j][d], s[j]) from 0; then * scale; then
+//          cap * tanh(s / cap), if there is a cap
+//   m' = max(m, max_j s[j]); c = exp(m - m'); p[j] = exp(s[j] - m')
+//   l[i] = fma(l[i], c, sum of p[j] over j % 16 == i, rising)
+//   acc[d] = acc[d] * c; acc[d] = fma(p[j], v[j][d], acc[d]) for j rising
+// The first segment gives M = m, L = sum16(l), A = acc; each further one
+//   M' = max(M, m); b = exp(M - M'), n = exp(m - M'); L = fma(sum16(l), n, L * b);
+//   A[d] = fma(n, acc[d], A[d] * b)
+// and y[d] = A[d] * (1 / L). So threads may share a long context by segments.
+#ifndef HT_BACKEND_NUM_H
+#define HT_BACKEND_NUM_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define HT_LANES 16
+
+// Every function below is a straight line of IEEE operations; a vector version repeats them lane by
+// lane with the same constants (minimax fits of our own; the errors stand in docs/backend.md).
+// rint(t) is to nearest even of the rounded product; for |t| < 2^22 it equals
+// (t + HT_RINT_MAGIC) - HT_RINT_MAGIC. Selections (a < b ? c : d) take the d branch for NaN.
+
+#define HT_RINT_MAGIC 0x1.8p23f // 1.5 * 2^23
+
+// exp(x) to under 1 ulp. x <= HT_EXP_MIN gives 0, x >= HT_EXP_MAX gives +inf, NaN stays NaN.
+//   n = rint(x * LOG2E)
+//   r = fma(n, -LN2_HI, x); r = fma(n, -LN2_LO, r)
+//   q = C6; q = fma(q, r, C5); ... C4, C3, C2; q = fma(q, r, 1); p = fma(q, r, 1)
+//   result = p * 2^(n >> 1) * 2^(n - (n >> 1)), both powers made from exponent bits; between the
+//   two bounds every product is exact, so that p scaled by 2^n in one operation is the same
+#define HT_EXP_MIN    -0x1.5d589ep6f // -87.336540: e^x is 2^-126
+#define HT_EXP_MAX    0x1.62e430p6f  // 88.722839: e^x is 2^128
+#define HT_EXP_LOG2E  0x1.715476p0f
+#define HT_EXP_LN2_HI 0x1.62e400p-1f // 15 bits: n * LN2_HI is exact
+#define HT_EXP_LN2_LO 0x1.7f7d1cp-20f
+#define HT_EXP_C2     0x1.fffffcp-2f
+#define HT_EXP_C3     0x1.55548cp-3f
+#define HT_EXP_C4     0x1.555858p-5f
+#define HT_EXP_C5     0x1.123de0p-7f
+#define HT_EXP_C6     0x1.6ac74ep-10f
+float ht_expf(float x);
+
+float ht_sigmoidf(float x); // 1 / (1 + exp(-x))
+float ht_siluf(float x);    // x / (1 + exp(-x))
+
+// Odd. a = |x|:
+//   a < HT_TANH_SMALL: s = x * x; p = T11; p = fma(p, s, T9); ... T7, T5, T3;
+//                      result = fma(p * s, x, x)
+//   else: e = exp(a + a); result = 1 - 2 / (e + 1), with the sign of x
+#define HT_TANH_SMALL 0.625f
+#define HT_TANH_T3    -0x1.555554p-2f
+#define HT_TANH_T5    0x1.110c92p-3f
+#define HT_TANH_T7    -0x1.b8d230p-5f
+#define HT_TANH_T9    0x1.55725ep-6f
+#define HT_TANH_T11   -0x1.82efa6p-8f
+float ht_tanhf(float x);
+
+// sqrt(2/pi) (x + 0.044715 x^3) = u; x / (1 + exp(-2u)):
+//   t = (HT_GELU_CUBIC * (x * x)); v = fma(t, x, x); result = x / (1 + exp(v * HT_GELU_M2S))
+#define HT_GELU_CUBIC 0.044715f
+#define HT_GELU_M2S   -0x1.988454p0f // -2 sqrt(2/pi)
+float ht_gelu_tanhf(float x);
+
+// Odd. a = |x|:
+//   a < HT_ERF_SMALL: s = x * x; p = E6; p = fma(p, s, E5); ... E4 to E0; result = fma(p, x, x)
+//   else: a = a > HT_ERF_ONE ? HT_ERF_ONE : a; p = L6; p = fma(p, a, L5); ... L4 to L0 (log of
+//         1 - erf a); result = 1 - exp(p), with the sign of x
+#define HT_ERF_SMALL 0.9375f
+#define HT_ERF_ONE   3.92f // erf rounds to 1 from here on
+#define HT_ERF_E0    0x1.06eba8p-3f
+#define HT_ERF_E1    -0x1.812740p-2f
+#define HT_ERF_E2    0x1.ce2d64p-4f
+#define HT_ERF_E3    -0x1.b80120p-6f
+#define HT_ERF_E4    0x1.544aa8p-8f
+#define HT_ERF_E5    -0x1.a6126ep-11f
+#define HT_ERF_E6    0x1.4f8e58p-14f
+#define HT_ERF_L0    -0x1.ecfe20p-13f
+#define HT_ERF_L1    -0x1.20a4aap+0f
+#define HT_ERF_L2    -0x1.4660ccp-1f
+#define HT_ERF_L3    -0x1.a8b6b6p-4f
+#define HT_ERF_L4    0x1.6a410ep-6f
+#define HT_ERF_L5    -0x1.8b0a18p-9f
+#define HT_ERF_L6    0x1.94a3bap-13f
+float ht_erff(float x);
+
+// x/2 (1 + erf(x / sqrt 2)):  (0.5 * x) * (1 + erf(x * HT_SQRT1_2))
+#define HT_SQRT1_2 0x1.6a09e6p-1f
+float ht_gelu_erff(float x);
+
+// cos and sin of any double up to 2^40 in magnitude, to an error below 1e-12 (1e-15 measured).
+//   n = rint(x * TWO_OVER_PI), as above with HT_RINT_MAGIC_D
+//   r = fma(n, -PIO2_HI, x), which is exact; r = fma(n, -PIO2_LO, r); s = r * r
+//   p = S13; p = fma(p, s, S11); ... S9, S7, S5, S3;          sin r = fma(p * s, r, r)
+//   p = C14; p = fma(p, s, C12); ... C10, C8, C6, C4;
+//   p = fma(p, s, -0.5);                                      cos r = fma(p, s, 1)
+//   quadrant n & 3: (sin, cos) = (s, c), (c, -s), (-s, -c), (-c, s)
+#define HT_RINT_MAGIC_D 0x1.8p52
+#define HT_TWO_OVER_PI  0x1.45f306dc9c883p-1
+#define HT_PIO2_HI      0x1.921fb54442d18p+0
+#define HT_PIO2_LO      0x1.1a62633145c07p-54
+#define HT_SIN_S3       -0x1.5555555555548p-3
+#define HT_SIN_S5       0x1.1111111106b6dp-7
+#define HT_SIN_S7       -0x1.a01a018277175p-13
+#define HT_SIN_S9       0x1.71de1bd7596acp-19
+#define HT_SIN_S11      -0x1.ae48ff8ea3a6ap-26
+#define HT_SIN_S13      0x1.57312978fa4b7p-33
+#define HT_COS_C4       0x1.555555555554cp-5
+#define HT_COS_C6       -0x1.6c16c16c1521dp-10
+#define HT_COS_C8       0x1.a01a019cbf0c6p-16
+#define HT_COS_C10      -0x1.27e4f81263be8p-22
+#define HT_COS_C12      0x1.1ee9f10ef9b9bp-29
+#define HT_COS_C14      -0x1.8fb108f83b844p-37
+void ht_sincos(double x, double *sin_x, double *cos_x);
+
+// Reductions over a row, in the order at the top. A lane's maximum is x > lane ? x : lane.
+float ht_sum16(const float *x, uint32_t n);    // in the order above
+float ht_sum_sq16(const float *x, uint32_t n); // lanes by fma(x, x, lane)
+float ht_max16(const float *x, uint32_t n);    // -inf for n == 0
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Read-only file mappings. A mapping may be read from any thread.
+#ifndef HT_BASE_MAP_H
+#define HT_BASE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct ht_map {
+    const uint8_t *data; // NULL for an empty file
+    size_t len;
+};
+
+// Maps a whole regular file. Sentences for: missing, no permission, a directory, not a regular
+// file, mapping failed. Asks for 2 MB pages where the system has them for files (madvise before the
+// first touch).
+HT_MUST_CHECK enum hearth_status ht_map_open(const char *path, struct ht_map *out,
+                                             struct hearth_error *err);
+void ht_map_close(struct ht_map *m); // accepts a zeroed one; zeroes it
+// Asks the system to read [offset, offset + n) in the background; only advice.
+void ht_map_will_need(const struct ht_map *m, size_t offset, size_t n);
+
+#endif

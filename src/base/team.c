@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The thread team. Two meeting places, both generation counters: `epoch` is counted up by the
+// caller when a region begins, `round` by the last thread that arrives at a barrier. A thread waits
+// for a counter to leave the value it has seen: it spins, then sleeps on the counter itself.
+//
+// Why no wake-up is lost: a sleeper first adds itself to n_sleepers, then lets the kernel compare
+// the counter; a waker first moves the counter, then reads n_sleepers. All four are sequentially
+// consistent, so either the waker sees the sleeper or the kernel sees the moved counter.
+//
+// The end of a region is a barrier too: the caller is one of the team.
+#include "base/team.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+// A counter that threads wait for. A cache line of its own, with nothing that others write to.
+struct signal_word {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t n_sleepers;
+};
+
+struct worker {
+    struct ht_team *team;
+    pthread_t thread;
+    int index;
+};
+
+struct ht_team {
+    struct signal_word epoch;              // regions begun
+    struct signal_word round;              // barriers passed
+    _Alignas(64) _Atomic uint32_t arrived; // threads at the present barrier
+    _Alignas(64) ht_team_fn fn;            // written before epoch moves; fn NULL: leave
+    void *arg;
+    uint64_t spin_ns;
+    int n_threads;
+    struct worker workers[]; // n_threads - 1: thread 0 is the caller
+};
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); // yield is a nop on most cores; isb does pause
+#endif
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
+    // Interrupted, or moved already: the caller looks again.
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+// The time that waiting threads spin. With a core for each, long enough to bridge the uneven ends
+// of a step and the sampling between two passes; with more threads than cores, the one waited for
+// may need this core, so hardly at all.
+static uint64_t spin_time(int n_threads) {
+    return n_threads <= ht_team_default_threads() ? 200000 : 1000;
+}
+
+static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
+    uint64_t start = 0;
+    for (unsigned i = 1;; i++) {
+        if (atomic_load_explicit(&w->value, memory_order_acquire) != seen) return;
+        relax();
+        if (i % 64 != 0) continue; // the clock costs as much as many looks
+        uint64_t now = ht_now_ns();
+        if (start == 0) start = now;
+        if (now - start >= spin_ns) break;
+    }
+    atomic_fetch_add(&w->n_sleepers, 1);
+    while (atomic_load(&w->value) == seen) futex_wait(&w->value, seen);
+    atomic_fetch_sub(&w->n_sleepers, 1);
+}
+
+static void move_on(struct signal_word *w) {
+    atomic_fetch_add(&w->value, 1);
+    if (atomic_load(&w->n_sleepers) != 0) futex_wake_all(&w->value);
+}
+
+void ht_team_barrier(struct ht_team *t, int thread) {
+    (void)thread;
+    uint32_t n = (uint32_t)t->n_threads;
+    if (n == 1) return;
+    // Read before arriving: the round cannot end without this thread.
+    uint32_t round = atomic_load_explicit(&t->round.value, memory_order_acquire);
+    if (atomic_fetch_add(&t->arrived, 1) + 1 == n) {
+        atomic_store_explicit(&t->arrived, 0, memory_order_relaxed); // ordered by the round below
+        move_on(&t->round);
+    } else {
+        wait_past(&t->round, round, t->spin_ns);
+    }
+}
+
+static void *worker_main(void *arg) {
+    struct worker *w = arg;
+    struct ht_team *t = w->team;
+    for (uint32_t epoch = 0;; epoch++) {
+        wait_past(&t->epoch, epoch, t->spin_ns);
+        if (!t->fn) return NULL;
+        t->fn(t->arg, w->index, t->n_threads);
+        ht_team_barrier(t, w->index);
+    }
+}
+
+void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
+    if (t->n_threads > 1) {
+        t->fn = fn;
+        t->arg = arg;
+        move_on(&t->epoch);
+    }
+    fn(arg, 0, t->n_threads);
+    ht_team_barrier(t, 0);
+}
+
+// Sends n_workers threads home and waits for them.
+static void dismiss(struct ht_team *t, int n_workers) {
+    t->fn = NULL;
+    move_on(&t->epoch);
+    for (int i = 0; i < n_workers; i++) pthread_join(t->workers[i].thread, NULL);
+}
+
+static int start_worker(struct ht_team *t, int i) {
+    struct worker *w = &t->workers[i];
+    *w = (struct worker){.team = t, .index = i + 1};
+    int code = pthread_create(&w->thread, NULL, worker_main, w);
+    if (code == 0) {
+        char name[16];
+        snprintf(name, sizeof name, "hearth-%d", w->index);
+        pthread_setname_np(w->thread, name); // for debuggers; may fail
+    }
+    return code;
+}
+
+enum hearth_status ht_team_create(int n_threads, struct ht_team **out, struct hearth_error *err) {
+    if (n_threads < 0 || n_threads > HT_TEAM_MAX)
+        return ht_fail(err, HEARTH_E_ARG, "%d threads, expected 1 to %d, or 0 for the default",
+                       n_threads, HT_TEAM_MAX);
+    int n = n_threads ? n_threads : ht_team_default_threads();
+    size_t n_bytes = sizeof(struct ht_team) + (size_t)n * sizeof(struct worker);
+    struct ht_team *t = ht_alloc_aligned(64, n_bytes);
+    if (!t) return ht_fail_nomem(err, n_bytes, "a thread team");
+    memset(t, 0, n_bytes);
+    t->n_threads = n;
+    t->spin_ns = spin_time(n);
+    // Signals are the application's own: they go to its threads, never to these.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int n_started = 0, code = 0;
+    while (n_started < n - 1 && (code = start_worker(t, n_started)) == 0) n_started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        dismiss(t, n_started);
+        ht_free(t);
+        char text[128];
+        return ht_fail(err, HEARTH_E_LIMIT, "thread %d of %d could not be started: %s",
+                       n_started + 2, n, strerror_r(code, text, sizeof text));
+    }
+    *out = t;
+    return HEARTH_OK;
+}
+
+void ht_team_destroy(struct ht_team *t) {
+    if (!t) return;
+    dismiss(t, t->n_threads - 1);
+    ht_free(t);
+}
+
+int ht_team_size(const struct ht_team *t) {
+    return t->n_threads;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// A standing team of threads. One region runs at a time: ht_team_run wakes every thread, each calls
+// fn with its index, and the call returns when all are back. Inside a region the threads meet at
+// barriers. Waiting spins for a short while, then sleeps (futex), so an idle team costs nothing.
+// Thread 0 is the caller. A team is driven by one thread.
+#ifndef HT_BASE_TEAM_H
+#define HT_BASE_TEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct ht_team;
+
+// The cores this process may really use: the smallest of the online CPUs, the affinity mask and the
+// cgroup CPU quota (v1 and v2, rounded up), at least 1.
+int ht_team_default_threads(void);
+
+// n_threads 0 means the default; at most HT_TEAM_MAX. Idle ones sleep.
+#define HT_TEAM_MAX 256
+HT_MUST_CHECK enum hearth_status ht_team_create(int n_threads, struct ht_team **out,
+                                                struct hearth_error *err);
+void ht_team_destroy(struct ht_team *t); // accepts NULL
+int ht_team_size(const struct ht_team *t);
+
+typedef void (*ht_team_fn)(void *arg, int thread, int n_threads);
+void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg);
+// Only inside a region, by every thread of the team. Full memory ordering.
+void ht_team_barrier(struct ht_team *t, int thread);
+
+// Contiguous share [*begin, *end) of n items, in units of `unit` items, for one of n_threads.
+static inline void ht_team_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin,
+                                 size_t *end) {
+    size_t n_units = (n + unit - 1) / unit;
+    size_t b = n_units * (size_t)thread / (size_t)n_threads * unit;
+    size_t e = n_units * ((size_t)thread + 1) / (size_t)n_threads * unit;
+    *begin = b < n ? b : n;
+    *end = e < n ? e : n;
+}
+
+#endif

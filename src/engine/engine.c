@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+// Creation, the turn, destruction. Everything the token loop touches is allocated here or with the
+// request; a turn allocates nothing (tests/engine/test_engine.c counts).
+#include "engine/engine_internal.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/team.h"
+
+uint64_t ht_engine_available(const struct ht_engine_tuning *tuning) {
+    if (tuning && tuning->available > 0) return tuning->available;
+    return ht_memory_available("/proc", "/sys/fs/cgroup");
+}
+
+enum hearth_status ht_engine_open_backend(const struct ht_engine_source *source,
+                                          const struct hearth_engine_options *o,
+                                          const struct ht_engine_tuning *tuning,
+                                          const struct ht_backend_ops **ops,
+                                          struct ht_backend **backend, struct hearth_error *err) {
+    const char *name = o->backend ? o->backend : "cpu";
+    const struct ht_backend_ops *found =
+        tuning && tuning->backend ? tuning->backend : ht_backend_find(name);
+    if (!found)
+        return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
+                       ht_backend_names());
+    struct ht_backend_options bo = {
+        .level = o->cpu_level, .n_threads = o->n_threads, .log = o->log};
+    struct ht_backend *opened;
+    enum hearth_status status = found->open(&bo, &opened, err);
+    if (status) return status;
+    for (uint32_t i = 0; i < source->plan->n_steps; i++) {
+        const struct ht_step *s = &source->plan->steps[i];
+        status = found->supports(opened, source->plan, s, err);
+        if (!status) continue;
+        status = ht_fail_in(err, status, "%s: step %u (%s) on backend %s", source->name, i,
+                            ht_op_name(s->op), found->name);
+        found->close(opened);
+        return status;
+    }
+    *ops = found;
+    *backend = opened;
+    return HEARTH_OK;
+}
+
+// ---- creation -----------------------------------------------------------------------------------
+
+uint32_t ht_engine_sampler_threads(const struct ht_backend_ops *ops, struct ht_backend *backend,
+                                   uint32_t n_seqs) {
+    struct ht_team *team = ops->team(backend);
+    uint32_t n = team ? (uint32_t)ht_team_size(team) : 1;
+    if (n > n_seqs) n = n_seqs;
+    return n < HT_MAX_SAMPLER_THREADS ? n : HT_MAX_SAMPLER_THREADS;
+}
+
+uint64_t ht_engine_table_bytes(const struct ht_limits *l, uint32_t n_seqs) {
+    uint64_t per_seq = (uint64_t)ht_kv_pages_for(l->max_ctx) * sizeof(uint32_t) + sizeof(uint32_t) +
+                       4 * sizeof(void *) + sizeof(struct ht_batch_seq) +
+                       sizeof(struct hearth_request) + (uint64_t)l->max_ctx * sizeof(int32_t);
+    return sizeof(struct hearth_engine) + n_seqs * per_seq +
+           (uint64_t)l->max_tokens * 3 * sizeof(uint32_t) +
+           (uint64_t)l->max_outputs * sizeof(uint32_t) +
+           (uint64_t)l->n_pages * 2 * sizeof(uint32_t);
+}
+
+static enum hearth_status take_tables(struct hearth_engine *e, struct hearth_error *err) {
+    const struct ht_limits *l = &e->limits;
+    e->pages_per_seq = ht_kv_pages_for(e->n_ctx);
+    e->page_tables = ht_calloc((size_t)e->n_seqs * e->pages_per_seq, sizeof *e->page_tables);
+    e->free_slots = ht_calloc(e->n_seqs, sizeof *e->free_slots);
+    e->running = ht_calloc(e->n_seqs, sizeof(struct hearth_request *));
+    e->batch_tokens = ht_calloc(l->max_tokens, sizeof *e->batch_tokens);
+    e->batch_pos = ht_calloc(l->max_tokens, sizeof *e->batch_pos);
+    e->batch_seq = ht_calloc(l->max_tokens, sizeof *e->batch_seq);
+    e->batch_outputs = ht_calloc(l->max_outputs, sizeof *e->batch_outputs);
+    e->batch_seqs = ht_calloc(e->n_seqs, sizeof *e->batch_seqs);
+    e->batch_requests = ht_calloc(e->n_seqs, sizeof(struct hearth_request *));
+    e->picks = ht_calloc(e->n_seqs, sizeof(struct hearth_request *));
+    e->pick_logits = ht_calloc(e->n_seqs, sizeof(const float *));
+    if (!e->page_tables || !e->free_slots || !e->running || !e->batch_tokens || !e->batch_pos ||
+        !e->batch_seq || !e->batch_outputs || !e->batch_seqs || !e->batch_requests || !e->picks ||
+        !e->pick_logits)
+        return ht_fail_nomem(err, (size_t)ht_engine_table_bytes(l, e->n_seqs),
+                             "the engine's tables");
+    for (uint32_t i = 0; i < e->n_seqs; i++) e->free_slots[i] = e->n_seqs - 1 - i;
+    enum hearth_status status = ht_kv_pages_init(&e->pages, l->n_pages, err);
+    e->team = e->ops->team(e->backend);
+    uint32_t n_scratch = ht_engine_sampler_threads(e->ops, e->backend, e->n_seqs);
+    for (; !status && e->n_scratch < n_scratch; e->n_scratch += !status)
+        status = ht_sampler_scratch_init(&e->scratch[e->n_scratch], e->source.plan->n_vocab, err);
+    return status;
+}
+
+static void log_start(const struct hearth_engine *e, const struct hearth_memory *m) {
+    if (e->source.n_ctx_train > 0 && e->n_ctx > e->source.n_ctx_train)
+        ht_log(&e->log, HEARTH_LOG_WARN,
+               "%s was trained on contexts of %u; answers past that may be worse (n_ctx is %u)",
+               e->source.name, e->source.n_ctx_train, e->n_ctx);
+    ht_log(&e->log, HEARTH_LOG_INFO,
+           "%s; %u x %u positions in %u KV pages, %u tokens a pass; memory: weights %" PRIu64
+           ", packed %" PRIu64 ", KV %" PRIu64 ", scratch %" PRIu64 ", tokenizer %" PRIu64
+           ", other %" PRIu64 " bytes",
+           e->ops->describe(e->backend), e->n_seqs, e->n_ctx, e->pages.n_pages, e->n_batch,
+           m->weights, m->packed, m->kv, m->scratch, m->tokenizer, m->other);
+}
+
+enum hearth_status ht_engine_create(const struct ht_engine_source *source,
+                                    const struct hearth_engine_options *o,
+                                    const struct ht_engine_tuning *tuning,
+                                    struct hearth_engine **out, struct hearth_error *err) {
+    struct hearth_memory memory;
+    enum hearth_status status;
+    struct hearth_engine *e = ht_calloc(1, sizeof *e);
+    if (!e) return ht_fail_nomem(err, sizeof *e, "the engine");
+    e->source = *source;
+    e->log = o->log;
+    status = ht_engine_resolve(source, o, tuning, &e->limits, &e->n_seqs, err);
+    if (status) goto fail;
+    e->n_ctx = e->limits.max_ctx;
+    e->n_batch = e->limits.max_tokens;
+    e->n_logits = e->limits.max_outputs;
+    status = ht_engine_open_backend(source, o, tuning, &e->ops, &e->backend, err);
+    if (status) goto fail;
+    status = ht_memory_of(source, e->ops, e->backend, &e->limits, e->n_seqs,
+                          ht_engine_available(tuning), &memory, err);
+    if (status) goto fail;
+    status = ht_memory_check(source, &memory, &e->limits, e->n_seqs, err);
+    if (status) goto fail;
+    status = e->ops->prepare(e->backend, source->plan, &e->limits, &e->prepared, err);
+    if (status) goto fail;
+    status = take_tables(e, err);
+    if (status) goto fail;
+    log_start(e, &memory);
+    *out = e;
+    return HEARTH_OK;
+fail:
+    ht_engine_destroy(e);
+    return status;
+}
+
+void ht_engine_destroy(struct hearth_engine *e) {
+    if (!e) return;
+    while (e->all) ht_request_destroy(e->all);
+    if (e->prepared) e->ops->release(e->prepared);
+    if (e->backend) e->ops->close(e->backend);
+    for (uint32_t i = 0; i < e->n_scratch; i++) ht_sampler_scratch_deinit(&e->scratch[i]);
+    ht_kv_pages_deinit(&e->pages);
+    ht_free(e->page_tables);
+    ht_free(e->free_slots);
+    ht_free(e->running);
+    ht_free(e->batch_tokens);
+    ht_free(e->batch_pos);
+    ht_free(e->batch_seq);
+    ht_free(e->batch_outputs);
+    ht_free(e->batch_seqs);
+    ht_free(e->batch_requests);
+    ht_free(e->picks);
+    ht_free(e->pick_logits);
+    ht_free(e);
+}
+
+const hearth_model *ht_engine_model(const struct hearth_engine *e) {
+    return e->source.model;
+}
+
+const char *ht_engine_device(const struct hearth_engine *e) {
+    return e->ops->describe(e->backend);
+}
+
+uint32_t ht_engine_n_ctx(const struct hearth_engine *e) {
+    return e->n_ctx;
+}
+
+void ht_engine_get_stats(const struct hearth_engine *e, struct hearth_engine_stats *out) {
+    *out = e->stats;
+    out->n_pages = e->pages.n_pages;
+    out->n_pages_free = e->pages.n_free;
+}
+
+// ---- the turn -----------------------------------------------------------------------------------
+
+static void end_cancelled(struct hearth_engine *e) {
+    for (struct hearth_request *r = e->all; r; r = r->next)
+        if (r->state != HT_FINISHED && atomic_load_explicit(&r->cancelled, memory_order_relaxed))
+            ht_deliver_end(e, r, HEARTH_FINISH_CANCELLED);
+}
+
+static void end_with_error(struct hearth_engine *e, struct hearth_request *r,
+                           const struct hearth_error *error) {
+    r->error = *error;
+    ht_deliver_end(e, r, HEARTH_FINISH_ERROR);
+}
+
+// The pass failed: whoever was in it ends with the backend's sentence, the others go on. After
+// E_INTERNAL nobody knows what state the backend is in, so the engine stops for good.
+static enum hearth_status pass_failed(struct hearth_engine *e, enum hearth_status status,
+                                      const struct hearth_error *error, struct hearth_error *err) {
+    for (uint32_t i = 0; i < e->batch.n_seqs; i++) end_with_error(e, e->batch_requests[i], error);
+    if (status != HEARTH_E_INTERNAL) return HEARTH_OK;
+    e->broken = *error;
+    for (struct hearth_request *r = e->all; r; r = r->next)
+        if (r->state != HT_FINISHED) end_with_error(e, r, error);
+    if (err) *err = *error;
+    return status;
+}
+
+static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err) {
+    struct hearth_error error = {.status = HEARTH_OK};
+    const float *logits = NULL;
+    end_cancelled(e);
+    ht_schedule(e);
+    if (e->batch.n_tokens == 0) return HEARTH_OK;
+    uint64_t begin_ns = ht_now_ns();
+    for (uint32_t i = 0; i < e->batch.n_seqs; i++)
+        if (e->batch_requests[i]->begin_ns == 0) e->batch_requests[i]->begin_ns = begin_ns;
+    enum hearth_status status = e->ops->execute(e->prepared, &e->batch, &logits, &error);
+    e->stats.pass_ns += ht_now_ns() - begin_ns;
+    e->stats.n_passes++;
+    e->stats.n_tokens += e->batch.n_tokens;
+    if (status) {
+        error.status = status;
+        return pass_failed(e, status, &error, err);
+    }
+    ht_deliver(e, logits);
+    return HEARTH_OK;
+}
+
+static void destroy_doomed(struct hearth_engine *e) {
+    for (struct hearth_request *r = e->all, *next; r; r = next) {
+        next = r->next;
+        if (r->doomed) ht_request_destroy(r);
+    }
+}
+
+enum hearth_status ht_engine_step(struct hearth_engine *e, size_t *n_active,
+                                  struct hearth_error *err) {
+    if (e->in_step)
+        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_step was called from a callback of it");
+    if (e->broken.status)
+        return ht_fail(err, HEARTH_E_STATE, "the engine has stopped: %s", e->broken.message);
+    e->in_step = true;
+    enum hearth_status status = turn(e, err);
+    e->in_step = false;
+    destroy_doomed(e);
+    if (!status && n_active) *n_active = e->n_active;
+    return status;
+}
+
+enum hearth_status ht_engine_run(struct hearth_engine *e, struct hearth_error *err) {
+    size_t n_active;
+    enum hearth_status status;
+    do { status = ht_engine_step(e, &n_active, err); } while (!status && n_active > 0);
+    return status;
+}

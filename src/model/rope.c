@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// Rotation frequencies: every scaling variant becomes one table of radians a position, in double,
+// and one factor on cos and sin, so that backends know a single formula.
+//   plain     f_i = base^(-2i / n_rot)
+//   factors   f_i / factor_i        (a tensor of the file: Llama 3's scaling, made at conversion)
+//   linear    f_i / s
+//   YaRN      f_i (m_i + (1 - m_i) / s), times 1 + 0.1 ln s on cos and sin; m_i falls from 1 to 0
+//             between the pairs that turn beta_fast and beta_slow times in the original context
+//             (Peng et al. 2023, arXiv 2309.00071)
+// One thread builds one model.
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/mem.h"
+#include "model/model_internal.h"
+
+struct rope_params {
+    uint32_t n_rot, n_ctx_orig;
+    float base, factor, attn_factor, beta_fast, beta_slow;
+    bool yarn;
+};
+
+static bool str_is(const struct ht_str *s, const char *text) {
+    return s->len == strlen(text) && memcmp(s->data, text, s->len) == 0;
+}
+
+// A key that would change the numbers in a way that no known file of these architectures uses.
+static void refuse_unless(struct ht_build *b, const char *suffix, float unset) {
+    float v = unset;
+    ht_key_f32(b, suffix, false, &v);
+    if (!b->status && v != unset && v != 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "metadata key %s.%s is %g, only %g (not set) and 1 "
+                      "are supported",
+                      b->arch, suffix, (double)v, (double)unset);
+}
+
+static void read_scaling(struct ht_build *b, struct rope_params *p) {
+    struct ht_str type = {"linear", 6};
+    ht_key_str(b, "rope.scaling.type", &type);
+    ht_key_f32(b, "rope.scale_linear", false, &p->factor); // the old key
+    ht_key_f32(b, "rope.scaling.factor", false, &p->factor);
+    ht_key_f32(b, "rope.scaling.attn_factor", false, &p->attn_factor);
+    ht_key_u32(b, "rope.scaling.original_context_length", false, &p->n_ctx_orig);
+    if (b->status) return;
+    if (p->attn_factor == 0) p->attn_factor = 1;
+    if (p->n_ctx_orig == 0) p->n_ctx_orig = b->hp.n_ctx_train;
+    bool none = str_is(&type, "none");
+    p->yarn = str_is(&type, "yarn");
+    if (!none && !p->yarn && !str_is(&type, "linear"))
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s.rope.scaling.type is \"%.*s\", expected none, linear or yarn", b->arch,
+                      (int)(type.len < 64 ? type.len : 64), type.data);
+    if (none || p->factor == 0) {
+        p->factor = 1;
+        p->yarn = false;
+    }
+    if (!(p->factor >= 0.0625f && p->factor <= 65536))
+        ht_build_fail(b, HEARTH_E_FORMAT, "%s.rope.scaling.factor is %g, expected 1/16 to 65536",
+                      b->arch, (double)p->factor);
+    if (!(p->attn_factor > 0 && p->attn_factor <= 1024))
+        ht_build_fail(b, HEARTH_E_FORMAT, "%s.rope.scaling.attn_factor is %g, expected up to 1024",
+                      b->arch, (double)p->attn_factor);
+}
+
+static void read_yarn(struct ht_build *b, struct rope_params *p) {
+    if (!p->yarn) return;
+    refuse_unless(b, "rope.scaling.yarn_ext_factor", -1);
+    refuse_unless(b, "rope.scaling.yarn_attn_factor", 0);
+    refuse_unless(b, "rope.scaling.yarn_log_multiplier", 0);
+    ht_key_f32(b, "rope.scaling.yarn_beta_fast", false, &p->beta_fast);
+    ht_key_f32(b, "rope.scaling.yarn_beta_slow", false, &p->beta_slow);
+    if (p->beta_fast == 0) p->beta_fast = 32;
+    if (p->beta_slow == 0) p->beta_slow = 1;
+    if (!b->status && !(p->beta_slow > 0 && p->beta_fast >= p->beta_slow && p->beta_fast < 1e6f))
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "%s.rope.scaling.yarn_beta_fast is %g and yarn_beta_slow %g, expected the "
+                      "first to be the larger",
+                      b->arch, (double)p->beta_fast, (double)p->beta_slow);
+}
+
+static void read_params(struct ht_build *b, struct rope_params *p) {
+    *p = (struct rope_params){.attn_factor = 1};
+    ht_key_u32(b, "rope.dimension_count", false, &p->n_rot);
+    ht_key_f32(b, "rope.freq_base", false, &p->base);
+    if (p->n_rot == 0) p->n_rot = b->hp.head_dim;
+    if (p->base == 0) p->base = 10000;
+    if (!b->status && (p->n_rot % 2 != 0 || p->n_rot > b->hp.head_dim))
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "%s rotates %" PRIu32
+                      " elements of a head (rope.dimension_count, or the head "
+                      "size), expected an even number up to the head size, %" PRIu32,
+                      b->arch, p->n_rot, b->hp.head_dim);
+    if (!b->status && !(p->base > 1 && isfinite(p->base)))
+        ht_build_fail(b, HEARTH_E_FORMAT, "metadata key %s.rope.freq_base is %g, expected above 1",
+                      b->arch, (double)p->base);
+    read_scaling(b, p);
+    read_yarn(b, p);
+}
+
+// The pair (a real number) that turns `turns` times in the original context.
+static double yarn_pair(const struct rope_params *p, double turns) {
+    return p->n_rot * log(p->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)p->base));
+}
+
+// m_i: 1 keeps the pair's frequency, 0 divides it by the factor.
+static double yarn_keep(const struct rope_params *p, uint32_t i) {
+    double low = fmax(0, floor(yarn_pair(p, (double)p->beta_fast)));
+    double high = fmin(p->n_rot - 1, ceil(yarn_pair(p, (double)p->beta_slow)));
+    double ramp = (i - low) / fmax(0.001, high - low);
+    return 1 - fmin(1, fmax(0, ramp));
+}
+
+// The file's factors as floats, or NULL.
+static const float *bind_factors(struct ht_build *b, const char *name, uint32_t n) {
+    if (!name || !ht_has_weight(b, name)) return NULL;
+    uint32_t w = ht_bind_vector(b, name, n);
+    if (b->status) return NULL;
+    const float *f = (const float *)(const void *)b->weights[w].data;
+    for (uint32_t i = 0; i < n; i++)
+        if (!(f[i] >= 0.0625f)) {
+            ht_build_fail(b, HEARTH_E_FORMAT,
+                          "tensor %s has %g at %" PRIu32 ", expected factors of 1/16 or more", name,
+                          (double)f[i], i);
+            return NULL;
+        }
+    return f;
+}
+
+static bool add_rope(struct ht_build *b, const struct ht_rope *r) {
+    struct ht_rope *p = ht_realloc(b->ropes, b->n_ropes + 1, sizeof *p);
+    if (!p) {
+        if (!b->status) b->status = ht_fail_nomem(b->err, sizeof *p, "the plan");
+        return false;
+    }
+    b->ropes = p;
+    b->ropes[b->n_ropes++] = *r;
+    b->cap_ropes = b->n_ropes;
+    return true;
+}
+
+uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
+    struct rope_params p;
+    read_params(b, &p);
+    const float *f = b->status ? NULL : bind_factors(b, factors, p.n_rot / 2);
+    if (b->status) return HT_NONE;
+    double *freq = ht_arena_array(b->arena, p.n_rot / 2, sizeof *freq, sizeof *freq);
+    if (!freq) {
+        b->status = ht_fail_nomem(b->err, p.n_rot / 2 * sizeof *freq, "rope frequencies");
+        return HT_NONE;
+    }
+    double s = (double)p.factor;
+    for (uint32_t i = 0; i < p.n_rot / 2; i++) {
+        double plain = pow((double)p.base, -2.0 * i / p.n_rot) / (f ? (double)f[i] : 1);
+        double keep = p.yarn ? yarn_keep(&p, i) : 0;
+        freq[i] = plain * keep + plain / s * (1 - keep);
+    }
+    double mscale = p.yarn && s > 1 ? 1 + 0.1 * log(s) : 1;
+    struct ht_rope r = {p.n_rot, freq, (float)(mscale * (double)p.attn_factor)};
+    return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
+}

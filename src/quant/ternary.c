@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Super-blocks of 256 weights out of {-1, 0, 1} with one f16 scale: w = d * (q - 1).
+//
+//   TQ1_0  | qs 48 | qh 4 | d 2 |   five base-3 digits a byte of qs, four a byte of qh
+//   TQ2_0  | qs 64 | d 2 |          four 2-bit fields a byte
+#include "quant/rows.h"
+
+// Digit n of a byte that holds a base-3 fraction: byte * 3^n, modulo 256, times 3, over 256.
+static uint8_t digit(uint8_t byte, int n) {
+    static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
+    uint8_t fraction = (uint8_t)(byte * pow3[n]);
+    return (uint8_t)(fraction * 3 >> 8);
+}
+
+static void all_scales(float d, float *scale) {
+    for (int g = 0; g < 8; g++) scale[g] = d;
+}
+
+// Weights 0-159: digit i / 32 of qs[i % 32]; 160-239: digit i / 16 of qs[32 + i % 16]; 240-255:
+// digit i / 4 of qh[i % 4] (i counted within each part).
+static void unpack_tq1_0(const uint8_t *block, uint8_t *code, float *scale, float *min) {
+    (void)min;
+    all_scales(rd_f16(block + 52), scale);
+    for (int i = 0; i < 160; i++) code[i] = digit(block[i % 32], i / 32);
+    for (int i = 0; i < 80; i++) code[160 + i] = digit(block[32 + i % 16], i / 16);
+    for (int i = 0; i < 16; i++) code[240 + i] = digit(block[48 + i % 4], i / 4);
+}
+
+static void unpack_tq2_0(const uint8_t *block, uint8_t *code, float *scale, float *min) {
+    (void)min;
+    all_scales(rd_f16(block + 64), scale);
+    for (int i = 0; i < SUPER; i++) code[i] = block[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
+}
+
+const struct ht_codes ht_codes_tq1_0 = {1, 2, 32, false, unpack_tq1_0};
+const struct ht_codes ht_codes_tq2_0 = {1, 3, 32, false, unpack_tq2_0};

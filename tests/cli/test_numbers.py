@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""hearth eval, inspect, quantize and bench: the numbers they print, against numbers that come from elsewhere."""
+import hashlib
+import json
+import math
+import os
+import re
+import struct
+import tempfile
+import unittest
+
+import tiny
+
+
+def nmse(text):
+    return float(re.search(r"nmse ([\d.e+-]+)", text).group(1))
+
+
+class WithModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = tiny.tiny_model(os.path.join(cls.folder.name, "tiny.gguf"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def ok(self, *args, stdin=b""):
+        code, out, err = tiny.hearth(*args, stdin=stdin)
+        self.assertEqual(code, 0, err)
+        return out.decode()
+
+    def logits(self, tokens, *args):
+        """The logits of every position, as rows of floats."""
+        path = self.path("logits")
+        self.ok("eval", self.model, "--tokens", ",".join(map(str, tokens)), "--logits", path, *args)
+        with open(path, "rb") as f:
+            data = f.read()
+        self.assertEqual(len(data), len(tokens) * 260 * 4)
+        return [struct.unpack("<260f", data[i:i + 1040]) for i in range(0, len(data), 1040)]
+
+
+class Eval(WithModel):
+    def test_golden(self):
+        for folder, name in (("archs", "llama-dense"), ("archs", "gpt2-dense"), ("quants", "qwen3.F32")):
+            model = tiny.shared("golden", folder, name + ".gguf")
+            tokens = "@" + tiny.shared("golden", folder, "tokens.txt")
+            ref = tiny.shared("golden", folder, name + ".logits")
+            for backend in ("ref", "cpu"):
+                out = self.ok("eval", model, "--tokens", tokens, "--compare", ref, "--kv-type", "f32",
+                              "--backend", backend)
+                self.assertLess(nmse(out), 1e-11, (name, backend))
+
+    def test_same_bytes(self):
+        tokens = ",".join(str(i * 37 % 260) for i in range(50))
+        digests = set()
+        for chunk, threads, among in ((0, 1, 0), (1, 2, 0), (7, 3, 1), (64, 1, 5), (0, 2, 16)):
+            path = self.path("bytes")
+            self.ok("eval", self.model, "--tokens", tokens, "--logits", path, "--chunk", chunk, "--threads",
+                    threads, "--among", among)
+            with open(path, "rb") as f:
+                digests.add(hashlib.sha256(f.read()).hexdigest())
+        self.assertEqual(len(digests), 1)
+
+    def test_compare(self):
+        """The printed error is that of a reference whose error is known: every value 1.5 times as large."""
+        rows = self.logits([1, 2, 3])
+        with open(self.path("ref"), "wb") as f:
+            for row in rows:
+                f.write(struct.pack("<260f", *[x * 1.5 for x in row]))
+        out = self.ok("eval", self.model, "--tokens", "1,2,3", "--compare", self.path("ref"))
+        self.assertAlmostEqual(nmse(out), 1 / 9, places=4)
+
+    def test_perplexity(self):
+        """Against windows cut, scored and summed up here out of the logits."""
+        text = ("The hearth is where the others gather, then they tell what they heard. " * 3).encode()
+        n_ctx = 32
+        ids = [int(i) for i in self.ok("tokenize", self.model, "--begin", "-f", "-", stdin=text).split(",")]
+        self.assertEqual(ids[0], 256)
+        scores = []
+        for w in range(len(ids) // n_ctx):
+            window = [256] + ids[w * n_ctx + 1:(w + 1) * n_ctx]
+            rows = self.logits(window)
+            for pos in range(n_ctx // 2, n_ctx - 1):
+                top = max(rows[pos])
+                total = math.log(math.fsum(math.exp(x - top) for x in rows[pos])) + top
+                scores.append(total - rows[pos][window[pos + 1]])
+        mean = math.fsum(scores) / len(scores)
+        var = math.fsum(s * s for s in scores) / len(scores) - mean * mean
+        ppl, error = math.exp(mean), math.exp(mean) * math.sqrt(var / (len(scores) - 1))
+        out = self.ok("eval", self.model, "--file", "-", "--ctx", n_ctx, stdin=text)
+        m = re.match(r"perplexity ([\d.]+) \+- ([\d.]+)\n(\d+) tokens scored in (\d+) windows of 32", out)
+        self.assertAlmostEqual(float(m.group(1)) / ppl, 1, places=4)
+        self.assertAlmostEqual(float(m.group(2)) / error, 1, places=3)
+        self.assertEqual(int(m.group(3)), len(scores))
+        self.assertEqual(int(m.group(4)), len(ids) // n_ctx)
+        code, _, err = tiny.hearth("eval", self.model, "--file", "-", stdin=b"short")
+        self.assertEqual(code, 1)
+        self.assertIn("6 tokens do not fill a window of 512", err)
+
+
+class Inspect(WithModel):
+    def test_json(self):
+        d = json.loads(self.ok("inspect", self.model, "--json", "--tensors", "--plan", "--memory", "--ctx", 1000,
+                               "--seqs", 3, "--kv-type", "f32", "--items", 0))
+        self.assertEqual(d["gguf_version"], 3)
+        self.assertEqual(d["bytes"], os.path.getsize(self.model))
+        self.assertEqual(d["metadata"]["tokenizer.ggml.tokens"]["type"], "arr[str,260]")
+        self.assertEqual(d["metadata"]["tokenizer.ggml.tokens"]["value"], tiny.byte_letters() +
+                         ["<|begin|>", "<|end|>", "he", "th"])
+        self.assertEqual(d["metadata"]["llama.block_count"], {"type": "u32", "value": 2})
+        self.assertEqual(len(d["tensors"]), d["n_tensors"])
+        q = next(t for t in d["tensors"] if t["name"] == "blk.0.ffn_down.weight")
+        self.assertEqual((q["shape"], q["format"], q["bytes"]), ([64, 96], "F32", 64 * 96 * 4))
+        self.assertEqual(d["model"]["params"], sum(t["bytes"] for t in d["tensors"]) // 4)
+        self.assertEqual((d["model"]["layers"], d["model"]["vocab"]), (2, 260))
+        self.assertTrue(any("attention" in step for step in d["plan"]))
+        # Three sequences of 1000 positions, 2 layers, keys and values of 32 floats: at least.
+        self.assertGreaterEqual(d["memory"]["kv"], 3 * 1000 * 2 * 2 * 32 * 4)
+        self.assertLess(d["memory"]["kv"], 3 * 1200 * 2 * 2 * 32 * 4)
+        parts = sum(v for k, v in d["memory"].items() if k not in ("total", "available"))
+        self.assertEqual(d["memory"]["total"], parts)
+
+    def test_page(self):
+        out = self.ok("inspect", self.model, "--tensors")
+        self.assertIn("llama, \"tiny\"", out)
+        self.assertRegex(out, r"general.architecture +str +\"llama\"\n")
+        self.assertRegex(out, r"blk.1.ffn_up.weight +F32 +96 x 64 ")
+
+    def test_unsupported(self):
+        path = tiny.tiny_model(self.path("mamba.gguf"), "mamba")
+        code, out, err = tiny.hearth("inspect", path)
+        self.assertEqual(code, 0)
+        self.assertIn(b"mamba.block_count", out)
+        self.assertIn("mamba", err)
+        self.assertIn("qwen3", err)  # those that are supported
+        code, out, err = tiny.hearth("inspect", path, "--plan")
+        self.assertEqual(code, 1)
+        d = json.loads(self.ok("inspect", path, "--json"))
+        self.assertIn("mamba", d["error"])
+        self.assertNotIn("model", d)
+        code, out, err = tiny.hearth("run", path, "-p", "x")
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn("mamba", err)
+
+
+class Quantize(WithModel):
+    def test_copies(self):
+        self.ok("eval", self.model, "--tokens", "1,2,3,4,5", "--logits", self.path("exact"), "--backend", "ref")
+        for kind, bound in (("F32", 0), ("F16", 1e-5), ("BF16", 1e-3), ("Q8_0", 1e-3)):
+            copy = self.path(kind + ".gguf")
+            self.ok("quantize", self.model, copy, "--type", kind)
+            out = self.ok("eval", copy, "--tokens", "1,2,3,4,5", "--compare", self.path("exact"), "--backend", "ref")
+            self.assertLessEqual(nmse(out), bound, kind)
+            d = json.loads(self.ok("inspect", copy, "--json", "--tensors"))
+            formats = {t["name"]: t["format"] for t in d["tensors"]}
+            self.assertEqual(formats["blk.0.attn_q.weight"], kind)
+            self.assertEqual(formats["blk.0.attn_norm.weight"], "F32")
+            self.assertEqual(d["metadata"]["tokenizer.ggml.merges"]["value"], ["h e", "t h"])
+
+
+class Bench(WithModel):
+    def test_json(self):
+        d = json.loads(self.ok("bench", self.model, "--prompt", "200,300", "--generate", "4", "--depth", "0,5",
+                               "--seqs", "1,3", "--reps", 2, "--json"))
+        rows = [(r["seqs"], r["depth"], r["kind"], r["n"]) for r in d["runs"]]
+        self.assertEqual(rows, [(s, depth, kind, n) for s in (1, 3) for depth in (0, 5)
+                                for kind, n in (("prompt", 200), ("prompt", 300), ("generate", 4))])
+        for r in d["runs"]:
+            self.assertLessEqual(r["slowest"], r["tokens_s"])
+            self.assertLessEqual(r["tokens_s"], r["fastest"])
+            if r["kind"] == "generate" or r["depth"] == 0: # a difference of times may be lost in noise
+                self.assertGreater(r["fastest"], 0)
+            self.assertEqual("bytes_s" in r, r["kind"] == "generate")
+        size = {t["name"]: t["bytes"] for t in json.loads(self.ok("inspect", self.model, "--json",
+                                                                  "--tensors"))["tensors"]}
+        self.assertEqual(d["pass_bytes"], sum(size.values()) - size["token_embd.weight"])
+
+    def test_table(self):
+        out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1)
+        self.assertRegex(out, r"\nprompt 8 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+ *\n$")
+
+
+if __name__ == "__main__":
+    tiny.main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""hearth run and tokenize on a tiny model: what comes out, where, and with which exit code."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import tiny
+
+
+class WithModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = tiny.tiny_model(os.path.join(cls.folder.name, "tiny.gguf"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_ok(self, *args, stdin=b""):
+        code, out, err = tiny.hearth("run", self.model, *args, stdin=stdin)
+        self.assertEqual(code, 0, err)
+        return out, err
+
+
+class Run(WithModel):
+    def test_text_from_anywhere(self):
+        text = "the hearth, d\u00e9j\u00e0 vu\n"
+        path = os.path.join(self.folder.name, "text")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        out, _ = self.run_ok("-p", text, "-n", 20)
+        self.assertTrue(out)
+        self.assertFalse(out.startswith(text.encode()))  # only what the model adds
+        self.assertEqual(self.run_ok("-f", path, "-n", 20)[0], out)
+        self.assertEqual(self.run_ok("-f", "-", "-n", 20, stdin=text.encode())[0], out)
+        self.assertEqual(self.run_ok("-n", 20, stdin=text.encode())[0], out)
+        self.assertEqual(self.run_ok("--prompt=" + text, "--n-predict=20", "-t", 1, "--batch", 3)[0], out)
+
+    def test_seeds(self):
+        a = self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0]
+        self.assertEqual(a, self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0])
+        self.assertNotEqual(a, self.run_ok("-p", "x", "-n", 30, "--seed", 2)[0])
+        greedy = self.run_ok("-p", "x", "-n", 30, "--temp", 0, "--seed", 1)[0]
+        self.assertEqual(greedy, self.run_ok("-p", "x", "-n", 30, "--top-k", 1, "--seed", 9)[0])
+
+    def test_statistics(self):
+        _, err = self.run_ok("-p", "abc", "-n", 5, "--ignore-end")
+        self.assertRegex(err, r"load +\d+\.\d+ s\n")
+        self.assertRegex(err, r"prompt +4 tokens +[\d.]+ tokens/s\n")  # the begin token and three
+        self.assertRegex(err, r"generation +5 tokens +[\d.]+ tokens/s  \(length\)\n")
+        self.assertRegex(err, r"peak memory +[\d.]+ MB\n")
+        _, err = self.run_ok("-p", "abc", "-n", 5, "--ignore-end", "--raw")
+        self.assertRegex(err, r"prompt +3 tokens")
+        _, err = self.run_ok("-p", "a<|end|>c", "-n", 5, "--ignore-end", "--special")
+        self.assertRegex(err, r"prompt +4 tokens")
+        self.assertEqual(self.run_ok("-p", "abc", "-n", 5, "--quiet")[1], "")
+
+    def test_logprobs(self):
+        args = ["-p", "abc", "-n", 12, "--seed", 4, "--ignore-end", "-q"]
+        plain = self.run_ok(*args)[0]
+        lines = [json.loads(l) for l in self.run_ok(*args, "--logprobs", 3)[0].splitlines()]
+        tokens = [l for l in lines if "token" in l]
+        self.assertEqual(len(tokens), 12)
+        self.assertEqual(lines[-1]["finish"], "length")
+        self.assertEqual("".join(l["text"] for l in lines), plain.decode(errors="replace"))
+        for l in tokens:
+            self.assertEqual(len(l["top"]), 3)
+            probs = [t["logprob"] for t in l["top"]]
+            self.assertEqual(probs, sorted(probs, reverse=True))
+            self.assertLessEqual(l["logprob"], probs[0])
+            self.assertIn("piece", l)
+
+    def test_bias_and_stop(self):
+        first = json.loads(self.run_ok("-p", "abc", "-n", 1, "--temp", 0, "--logprobs", 0, "-q")[0].splitlines()[0])
+        other = json.loads(self.run_ok("-p", "abc", "-n", 1, "--temp", 0, "--logprobs", 0, "-q", "--logit-bias",
+                                       "%d=-inf" % first["token"])[0].splitlines()[0])
+        self.assertNotEqual(first["token"], other["token"])
+        forced = self.run_ok("-p", "abc", "-n", 4, "--temp", 0, "-q", "--logit-bias", "65=1e4")[0]
+        self.assertEqual(forced, b"AAAA")
+        out, err = self.run_ok("-p", "abc", "-n", 9, "--temp", 0, "--logit-bias", "65=1e4", "--stop", "AAA")
+        self.assertEqual(out, b"")
+        self.assertIn("(stop)", err)
+        out, err = self.run_ok("-p", "abc", "--logit-bias", "%d=1e4" % tiny.END)
+        self.assertEqual(out, b"")
+        self.assertIn("(end)", err)
+
+    def test_context(self):
+        out, err = self.run_ok("-p", "abc", "--ctx", 16, "--ignore-end")
+        self.assertIn("the context is full (16 positions); --ctx N gives more", err)
+        self.assertIn("(context)", err)
+        code, out, err = tiny.hearth("run", self.model, "-p", "a" * 40, "--ctx", 16)
+        self.assertEqual((code, out), (1, b""))
+        self.assertRegex(err, "^hearth: .*4[01].*16.*\n$")
+
+    def test_interrupt(self):
+        p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-p", "abc", "--ctx", "200000", "--ignore-end"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertTrue(p.stdout.read(20))
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 130, err)
+        self.assertIn(b"(cancelled)", err)
+
+    def test_output_lost(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "wb") as full:
+            p = subprocess.run([tiny.HEARTH, "run", self.model, "-p", "abc", "-n", "9"], stdout=full,
+                               stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"output cannot be written", p.stderr)
+
+
+class Tokenize(WithModel):
+    def tokenize(self, *args, stdin=b""):
+        code, out, err = tiny.hearth("tokenize", self.model, *args, stdin=stdin)
+        self.assertEqual(code, 0, err)
+        return out
+
+    def test_one_text(self):
+        self.assertEqual(self.tokenize("-p", "the"), b"116,258\n")
+        self.assertEqual(self.tokenize("-p", "the", "--begin"), b"256,116,258\n")
+        self.assertEqual(self.tokenize("-p", "the<|end|>", "--special"), b"116,258,257\n")
+        self.assertEqual(self.tokenize("-p", "<|end|>", "--count"), b"7\n")
+        self.assertEqual(self.tokenize("-p", "the", "--pieces"), b'     116  "t"\n     258  "he"\n')
+        self.assertEqual(self.tokenize("-p", ""), b"\n")
+        self.assertRegex(self.tokenize("-p", "the " * 1000, "--bench").decode(), r"^4000 bytes, .* MB/s")
+
+    def test_back(self):
+        self.assertEqual(self.tokenize("--ids", "116,258"), b"the")
+        self.assertEqual(self.tokenize("--ids", "116,258,257"), b"the")
+        self.assertEqual(self.tokenize("--ids", "116, 258 257", "--special"), b"the<|end|>")
+        self.assertEqual(self.tokenize("--ids", "195,169,255"), "\u00e9".encode() + b"\xff")
+        code, _, err = tiny.hearth("tokenize", self.model, "--ids", "1,260")
+        self.assertEqual(code, 1)
+        self.assertIn("token id 260, number 2 of the list", err)
+
+    def test_json_lines(self):
+        lines = [{"text": "the"}, {"text": ""}, {"text": "\u00e9\u0000\"", "ids": [1]}]
+        text = "".join(json.dumps(l) + "\n" for l in lines).encode()
+        out = [json.loads(l) for l in self.tokenize("--jsonl", stdin=text).splitlines()]
+        self.assertEqual(out, [{"ids": [116, 258]}, {"ids": []}, {"ids": [195, 169, 0, 34]}])
+        back = self.tokenize("--jsonl", "--decode", stdin="".join(json.dumps(l) + "\n" for l in out).encode())
+        self.assertEqual([json.loads(l)["text"] for l in back.splitlines()], [l["text"] for l in lines])
+        for text, says in [(b'{"text":"a"}\n{"txt":1}\n', "line 2: a string"), (b"{", "line 1: not JSON"),
+                           (b'{"text":"a"}\n[]\n', "line 2: a string")]:
+            code, _, err = tiny.hearth("tokenize", self.model, "--jsonl", stdin=text)
+            self.assertEqual(code, 1)
+            self.assertIn(says, err)
+        code, _, err = tiny.hearth("tokenize", self.model, "--jsonl", "--decode", stdin=b'{"ids":[1,-1]}')
+        self.assertEqual(code, 1)
+        self.assertIn("line 1", err)
+
+    def test_real_vocabularies(self):
+        for name in ("qwen3", "gpt2", "llama-spm"):
+            path = tiny.shared("tokenizers", name + ".gguf")
+            texts = tiny.shared("tokenizers", name + ".jsonl")
+            code, out, err = tiny.hearth("tokenize", path, "--jsonl", "-f", texts)
+            self.assertEqual(code, 0, err)
+            with open(texts, encoding="utf-8") as f:
+                expected = [json.loads(l)["ids"] for l in f]
+            self.assertEqual([json.loads(l)["ids"] for l in out.splitlines()], expected, name)
+
+
+if __name__ == "__main__":
+    tiny.main()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""The program's command line: help, refusals, messages about files, and a man page that stays true."""
+import os
+import re
+import tempfile
+import unittest
+
+import tiny
+
+COMMANDS = ["run", "inspect", "tokenize", "eval", "bench", "quantize"]
+
+
+def help_options(command):
+    """{"--name": (alias or None, argument or None)} as `hearth help` prints them."""
+    _, out, _ = tiny.hearth("help", command)
+    found = {}
+    for m in re.finditer(r"^  (?:(-\w), )?(--[\w-]+)(?: (\S+))?(?:  |$)", out.decode(), re.M):
+        found[m.group(2)] = (m.group(1), m.group(3))
+    return found
+
+
+class Help(unittest.TestCase):
+    def test_version(self):
+        code, out, err = tiny.hearth("--version")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out.decode(), r"^hearth \d+\.\d+\.\d+\n$")
+
+    def test_pages(self):
+        for args in [["help"], ["--help"], ["-h"], *[["help", c] for c in COMMANDS]]:
+            code, out, err = tiny.hearth(*args)
+            self.assertEqual((code, err), (0, ""), args)
+            for line in out.decode().split("\n"):
+                self.assertLess(len(line), 80, line)
+                self.assertEqual(line, line.rstrip(), line)
+        for c in COMMANDS:
+            self.assertIn("\n  %-9s " % c, tiny.hearth("help")[1].decode())
+            self.assertEqual(tiny.hearth(c, "--help")[1], tiny.hearth("help", c)[1])
+
+    def test_man_page(self):
+        with open(os.path.join(tiny.ROOT, "cli", "hearth.1"), encoding="utf-8") as f:
+            text = f.read().replace("\\-", "-")
+        for c in COMMANDS:
+            section = re.search(r'\.SH "HEARTH %s"\n(.*?)(?=\n\.SH)' % c.upper(), text, re.S).group(1)
+            page = {}
+            for m in re.finditer(r"\.TP\n(?:\\fB(-\w)\\fR, )?\\fB(--[\w-]+)\\fR(?: \\fI(\S+)\\fR)?\n", section):
+                page[m.group(2)] = (m.group(1), m.group(3))
+            self.assertEqual(page, help_options(c), c)
+            self.assertTrue(page)
+
+
+class Refusals(unittest.TestCase):
+    def refuse(self, args, says, code=2):
+        got, out, err = tiny.hearth(*args)
+        self.assertEqual((got, out), (code, b""), (args, err))
+        self.assertRegex(err, r"^hearth: .*\n$", args)
+        self.assertIn(says, err, args)
+
+    def test_usage(self):
+        for args, says in [
+            (["tokenise"], "no command 'tokenise'"),
+            (["help", "me"], "no command 'me'"),
+            (["run", "--tmp", "1"], "unknown option --tmp; did you mean --temp?"),
+            (["run", "--qwertyuiop"], "unknown option --qwertyuiop; see 'hearth help run'"),
+            (["run", "-z"], "unknown option -z"),
+            (["run", "--chunk", "3"], "--chunk is an option of 'hearth eval'"),
+            (["run", "--temp"], "--temp lacks its value X"),
+            (["run", "-n"], "-n lacks its value N"),
+            (["run", "--temp", "hot"], "--temp hot: a number was expected"),
+            (["run", "--temp", "nan"], "--temp nan: a number was expected"),
+            (["run", "--temp=101"], "--temp 101: out of range, 0 to 100"),
+            (["run", "--top-p", "1.5"], "--top-p 1.5: out of range, 0 to 1"),
+            (["run", "-n", "7.5"], "--n-predict 7.5: a whole number"),
+            (["run", "--top-k", "99999999999999999999"], "a whole number"),
+            (["run", "--threads", "257"], "0 to 256"),
+            (["run", "--seed", "-1"], "--seed -1"),
+            (["run", "--kv-type", "q8_0"], "one of f16|f32"),
+            (["run", "--kv-type", "f"], "one of f16|f32"),
+            (["run", "--backend", ""], "one of cpu|ref"),
+            (["run", "--logit-bias", "5"], "a token id, '=' and a number"),
+            (["run", "--logit-bias", "-1=2"], "a token id, '=' and a number"),
+            (["run", "--temp", "1", "--temp", "2"], "--temp is given twice"),
+            (["run", "-p", "a", "--prompt", "b"], "--prompt is given twice"),
+            (["run", "--quiet=yes"], "--quiet takes no value"),
+            (["run", "a.gguf", "b"], "'b' is too much"),
+            (["run", "a.gguf", "-p", "x", "-f", "y"], "-p and -f"),
+            (["inspect"], "'hearth inspect' wants MODEL"),
+            (["quantize", "a.gguf"], "wants IN OUT"),
+            (["quantize", "a.gguf", "b.gguf"], "wants --type"),
+            (["eval", "a.gguf"], "wants --tokens or --file"),
+            (["eval", "a.gguf", "--tokens", "1", "--file", "x"], "cannot both be given"),
+            (["eval", "a.gguf", "--file", "x", "--among", "3"], "go with --tokens"),
+            (["eval", "a.gguf", "--tokens", "1,,x"], "'x', number 2 of the list"),
+            (["eval", "a.gguf", "--tokens", ","], "at least one token id"),
+            (["bench", "--prompt", "1,x"], "whole numbers with commas"),
+            (["bench", "--seqs", "0"], "0 is out of range, 1 to 4096"),
+            (["tokenize", "a.gguf", "--ids", "1", "--count"], "--special only"),
+            (["tokenize", "a.gguf", "--decode"], "goes with --jsonl"),
+            (["tokenize", "a.gguf", "--jsonl", "--count"], "only one"),
+        ]:
+            self.refuse(args, says)
+        code, out, err = tiny.hearth()
+        self.assertEqual((code, out), (2, b""))
+        self.assertIn("usage: hearth COMMAND", err)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.gguf")
+            whole = tiny.tiny_model(os.path.join(folder, "whole.gguf"))
+            with open(whole, "rb") as f:
+                data = f.read()
+            for content, says in [
+                (b"", "is empty (0 bytes)"),
+                (b"<!DOCTYPE html>\n<html><head>", "is a web page"),
+                (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 77\n", "git-lfs pointer"),
+                (b"PK\3\4" + bytes(60), "zip archive"),
+                (b"Not Found", "is text (it starts with 'Not Found')"),
+                (data[:-1000], "1000 are missing"),
+                (data[:5000], "cut short"),
+            ]:
+                with open(path, "wb") as f:
+                    f.write(content)
+                for args in (["run", path, "-p", "x"], ["inspect", path], ["tokenize", path, "-p", "x"],
+                             ["eval", path, "--tokens", "1"], ["bench", path]):
+                    self.refuse(args, says, 1)
+                    self.refuse(args, path, 1)
+            for args in (["run", folder, "-p", "x"], ["inspect", folder]):
+                self.refuse(args, "directory", 1)
+            missing = os.path.join(folder, "missing.gguf")
+            self.refuse(["inspect", missing], "no such file", 1)
+            self.refuse(["quantize", missing, path, "--type", "F16"], "no such file", 1)
+            self.refuse(["run", whole, "-f", missing], missing, 1)
+            self.refuse(["run", whole, "-f", folder], folder, 1)
+            self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 2)
+            self.refuse(["eval", whole, "--tokens", "1,260"], "260")
+            self.refuse(["eval", whole, "--tokens", "1", "--cpu-level", "sse9"], "sse9")
+            self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
+            self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
+
+
+if __name__ == "__main__":
+    tiny.main()

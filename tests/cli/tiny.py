@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the program share: running it, and a tiny model with a vocabulary, written byte by byte."""
+import os
+import random
+import struct
+import subprocess
+import sys
+import unittest
+
+HEARTH = os.environ.get("HEARTH", "hearth")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SHARED = os.environ.get("HEARTH_SHARED", os.path.join(ROOT, "..", "shared"))
+
+
+def hearth(*args, stdin=b"", timeout=120):
+    """Runs the program; returns (exit code, standard output, standard error as text)."""
+    done = subprocess.run([HEARTH, *map(str, args)], input=stdin, capture_output=True, timeout=timeout)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def shared(*path):
+    """A path under ../shared; skips the test, naming the folder, where it is absent."""
+    full = os.path.join(SHARED, *path)
+    if not os.path.exists(full):
+        raise unittest.SkipTest("no %s under %s" % (os.path.join(*path), SHARED))
+    return full
+
+
+def main():
+    """Runs the tests of the calling file; exit code 77 where all were skipped."""
+    result = unittest.main(exit=False, verbosity=1).result
+    for _, why in result.skipped:
+        print("skipped: %s" % why)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.testsRun and len(result.skipped) == result.testsRun else 0)
+
+
+# ---- a GGUF file
+
+def gguf_str(s):
+    data = s.encode() if isinstance(s, str) else s
+    return struct.pack("<Q", len(data)) + data
+
+
+def meta(key, value):
+    """One metadata entry: int -> u32, float -> f32, bool, str, list of str or of int (i32)."""
+    if isinstance(value, bool):
+        return gguf_str(key) + struct.pack("<IB", 7, value)
+    if isinstance(value, int):
+        return gguf_str(key) + struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return gguf_str(key) + struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return gguf_str(key) + struct.pack("<I", 8) + gguf_str(value)
+    if isinstance(value[0], int):
+        return gguf_str(key) + struct.pack("<IIQ", 9, 5, len(value)) + struct.pack("<%di" % len(value), *value)
+    return gguf_str(key) + struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(gguf_str, value))
+
+
+def write_gguf(path, entries, tensors):
+    """tensors: (name, shape with the contiguous dimension last, list of floats), written as F32."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries))
+    head += b"".join(meta(k, v) for k, v in entries)
+    data = b""
+    for name, shape, values in tensors:
+        head += gguf_str(name) + struct.pack("<I", len(shape))
+        head += b"".join(struct.pack("<Q", n) for n in reversed(shape)) + struct.pack("<IQ", 0, len(data))
+        data += struct.pack("<%df" % len(values), *values)
+        data += bytes(-len(data) % 32)
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32) + data)
+
+
+def byte_letters():
+    """The letters that stand for the 256 bytes in byte-level vocabularies (GPT-2's table)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters, extra = [], 256
+    for byte in range(256):
+        if byte in plain:
+            letters.append(chr(byte))
+        else:
+            letters.append(chr(extra))
+            extra += 1
+    return letters
+
+
+DIM, HEADS, FFN, LAYERS = 64, 2, 96, 2
+END = 257  # <|end|>
+
+
+def tiny_entries(arch="llama"):
+    tokens = byte_letters() + ["<|begin|>", "<|end|>", "he", "th"]
+    types = [1] * 256 + [3, 3, 1, 1]
+    return [
+        ("general.architecture", arch), ("general.name", "tiny"),
+        (arch + ".block_count", LAYERS), (arch + ".context_length", 1 << 20), (arch + ".embedding_length", DIM),
+        (arch + ".feed_forward_length", FFN), (arch + ".attention.head_count", HEADS),
+        (arch + ".attention.head_count_kv", 1), (arch + ".attention.layer_norm_rms_epsilon", 1e-5),
+        (arch + ".rope.dimension_count", DIM // HEADS), (arch + ".rope.freq_base", 10000.0),
+        ("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "gpt-2"), ("tokenizer.ggml.tokens", tokens),
+        ("tokenizer.ggml.token_type", types), ("tokenizer.ggml.merges", ["h e", "t h"]),
+        ("tokenizer.ggml.bos_token_id", 256), ("tokenizer.ggml.eos_token_id", END),
+        ("tokenizer.ggml.add_bos_token", True),
+    ]
+
+
+def tiny_model(path, arch="llama"):
+    """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often."""
+    rng = random.Random(5)
+
+    def matrix(name, rows, cols, scale):
+        return name, [rows, cols], [rng.gauss(0, scale) for _ in range(rows * cols)]
+
+    def ones(name, n):
+        return name, [n], [1.0] * n
+
+    kv, n_vocab = DIM // HEADS, 260
+    tensors = [matrix("token_embd.weight", n_vocab, DIM, 1.0), ones("output_norm.weight", DIM),
+               matrix("output.weight", n_vocab, DIM, 0.3)]
+    for i in range(LAYERS):
+        b = "blk.%d." % i
+        tensors += [ones(b + "attn_norm.weight", DIM), ones(b + "ffn_norm.weight", DIM),
+                    matrix(b + "attn_q.weight", DIM, DIM, 0.2), matrix(b + "attn_k.weight", kv, DIM, 0.2),
+                    matrix(b + "attn_v.weight", kv, DIM, 0.2), matrix(b + "attn_output.weight", DIM, DIM, 0.2),
+                    matrix(b + "ffn_gate.weight", FFN, DIM, 0.2), matrix(b + "ffn_up.weight", FFN, DIM, 0.2),
+                    matrix(b + "ffn_down.weight", DIM, FFN, 0.2)]
+    write_gguf(path, tiny_entries(arch), tensors)
+    return path

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// What there is (meminfo and control groups, from folders the test writes), what is needed, and the
+// sentence when it does not fit.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/engine_internal.h"
+#include "fake.h"
+
+// ---- what there is ------------------------------------------------------------------------------
+
+static char root[64];
+
+static void put(const char *path, const char *text) {
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        if (mkdir(full, 0700) != 0) assert_int_equal(errno, EEXIST);
+        *slash = '/';
+    }
+    FILE *f = fopen(full, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static uint64_t available(void) {
+    char proc[100], cgroup[100];
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    snprintf(cgroup, sizeof cgroup, "%s/cg", root);
+    return ht_memory_available(proc, cgroup);
+}
+
+static int begin(void **state) {
+    (void)state;
+    strcpy(root, "/tmp/hearth-test-memory-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int end(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+static void test_meminfo(void **state) {
+    (void)state;
+    assert_true(available() == UINT64_MAX); // nothing says anything
+    put("proc/meminfo", "MemTotal:  9999 kB\nMemFree:  10 kB\nMemAvailable:    3000 kB\nX: 1\n");
+    assert_int_equal(available(), 3000 * 1024);
+}
+
+static void test_version_2(void **state) {
+    (void)state;
+    put("proc/meminfo", "MemAvailable: 3000000 kB\n");
+    put("proc/self/cgroup", "0::/a/b\n");
+    assert_int_equal(available(), 3000000ull * 1024);
+    put("cg/a/b/memory.max", "max\n");
+    put("cg/a/b/memory.current", "500\n");
+    assert_int_equal(available(), 3000000ull * 1024);
+    put("cg/a/memory.max", "1000000\n"); // the parent's limit counts
+    put("cg/a/memory.current", "700000\n");
+    assert_int_equal(available(), 300000);
+    put("cg/a/memory.stat", "anon 5\ninactive_file 100000\nactive_file 50000\n"); // dropped first
+    assert_int_equal(available(), 450000);
+    put("cg/memory.max", "1200000\n"); // seen from inside a container, the root is ours
+    put("cg/memory.current", "1100000\n");
+    assert_int_equal(available(), 100000);
+    put("cg/memory.current", "1300000\n");
+    assert_int_equal(available(), 0);
+}
+
+static void test_version_1(void **state) {
+    (void)state;
+    put("proc/meminfo", "MemAvailable: 3000000 kB\n");
+    put("proc/self/cgroup", "12:cpu,cpuacct:/x\n7:hugetlb,memory:/d/e\n1:name=systemd:/y\n");
+    put("cg/memory/d/e/memory.limit_in_bytes", "9223372036854771712\n");
+    put("cg/memory/d/e/memory.usage_in_bytes", "5\n");
+    assert_int_equal(available(), 3000000ull * 1024);
+    put("cg/memory/d/memory.limit_in_bytes", "2000000\n");
+    put("cg/memory/d/memory.usage_in_bytes", "1500000\n");
+    put("cg/memory/d/memory.stat", "inactive_file 7\ntotal_inactive_file 200000\n");
+    assert_int_equal(available(), 700000);
+}
+
+static void test_this_machine(void **state) {
+    (void)state;
+    uint64_t n = ht_memory_available("/proc", "/sys/fs/cgroup");
+    assert_true(n > 1000000);
+}
+
+// ---- what is needed -----------------------------------------------------------------------------
+
+static const struct ht_engine_source source = {.plan = &fake_plan,
+                                               .name = "fake.gguf",
+                                               .weight_bytes = 1000000000,
+                                               .model_bytes = 123,
+                                               .n_ctx_train = 8192};
+
+// The fake takes 1 MB a page in f16, 2 in f32.
+static struct hearth_memory plan(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv) {
+    struct hearth_memory m;
+    struct hearth_engine_options o;
+    struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = 5};
+    ht_engine_options_default(&o);
+    o.n_ctx = n_ctx;
+    o.n_seqs = n_seqs;
+    o.kv_type = kv;
+    assert_int_equal(ht_engine_memory(&source, &o, &tuning, &m, NULL), HEARTH_OK);
+    assert_int_equal(m.total, m.weights + m.packed + m.kv + m.scratch + m.tokenizer + m.other);
+    assert_int_equal(m.available, 5); // a plan is a plan, fit or not
+    return m;
+}
+
+static void test_plan(void **state) {
+    (void)state;
+    struct hearth_memory m = plan(0, 1, HEARTH_KV_F16); // 0: at most 4096
+    assert_int_equal(m.weights, 1000000000);
+    assert_int_equal(m.kv, 128 * 1000000);
+    assert_int_equal(plan(100, 3, HEARTH_KV_F16).kv, 3 * 4 * 1000000);
+    assert_int_equal(plan(100, 3, HEARTH_KV_F32).kv, 3 * 4 * 2000000);
+    assert_true(m.scratch > 1000000 && m.scratch < 1000000 + FAKE_VOCAB * 40 + 400);
+    assert_true(m.other > 123 && m.other < 10000000);
+}
+
+static void refused(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uint64_t room,
+                    const char *advice) {
+    struct hearth_engine *e = NULL;
+    struct hearth_error err;
+    struct hearth_engine_options o;
+    struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = room};
+    ht_engine_options_default(&o);
+    o.n_ctx = n_ctx;
+    o.n_seqs = n_seqs;
+    o.kv_type = kv;
+    assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, &err), HEARTH_E_NOMEM);
+    assert_null(e);
+    assert_non_null(strstr(err.message, "fake.gguf"));
+    assert_non_null(strstr(err.message, "weights 1000 MB"));
+    if (!strstr(err.message, advice)) fail_msg("'%s' lacks '%s'", err.message, advice);
+}
+
+static void accepted(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uint64_t room) {
+    struct hearth_engine *e = NULL;
+    struct hearth_error err;
+    struct hearth_engine_options o;
+    struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = room};
+    ht_engine_options_default(&o);
+    o.n_ctx = n_ctx;
+    o.n_seqs = n_seqs;
+    o.kv_type = kv;
+    if (ht_engine_create(&source, &o, &tuning, &e, &err)) fail_msg("%s", err.message);
+    ht_engine_destroy(e);
+}
+
+// Every piece of advice is true: what it names does fit.
+static void test_refusal(void **state) {
+    (void)state;
+    uint64_t rest = plan(4096, 1, HEARTH_KV_F16).total - 128000000;
+    accepted(4096, 1, HEARTH_KV_F16, rest + 128000000);
+    refused(4096, 1, HEARTH_KV_F16, rest + 127000000, "--ctx 3840");
+    accepted(3840, 1, HEARTH_KV_F16, rest + 127000000);
+    refused(4096, 1, HEARTH_KV_F16, rest + 8000000, "--ctx 256");
+    refused(4096, 1, HEARTH_KV_F16, rest + 7000000, "no option");
+    refused(4096, 1, HEARTH_KV_F32, rest + 130000000, "--kv-type f16");
+    refused(4096, 4, HEARTH_KV_F16, rest + 400000000, "--seqs 3");
+    accepted(4096, 3, HEARTH_KV_F16, rest + 400000000);
+    refused(4096, 4, HEARTH_KV_F16, rest + 100000000, "--ctx 768");
+    refused(4096, 1, HEARTH_KV_F16, 900000000, "the weights alone");
+}
+
+static void test_learned_positions(void **state) {
+    (void)state;
+    static const struct ht_weight weights[1] = {
+        {.name = "position_embd.weight", .format = HT_F32, .n_dims = 2, .ne = {8, 512, 1}}};
+    static const struct ht_step steps[1] = {{.op = HT_OP_ADD_POS, .n_in = 1, .w = {0}}};
+    struct ht_plan p = fake_plan;
+    p.steps = steps;
+    p.weights = weights;
+    p.n_weights = 1;
+    struct ht_engine_source s = source;
+    s.plan = &p;
+    struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = UINT64_MAX};
+    struct hearth_engine_options o;
+    struct hearth_memory m;
+    struct hearth_error err;
+    ht_engine_options_default(&o);
+    o.n_ctx = 512;
+    assert_int_equal(ht_engine_memory(&s, &o, &tuning, &m, &err), HEARTH_OK);
+    o.n_ctx = 513;
+    assert_int_equal(ht_engine_memory(&s, &o, &tuning, &m, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "512"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_meminfo, begin, end),
+        cmocka_unit_test_setup_teardown(test_version_2, begin, end),
+        cmocka_unit_test_setup_teardown(test_version_1, begin, end),
+        cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_learned_positions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// What threads may do: cancel a request that another thread drives, and drive engines of their own
+// at the same time. Meant for the thread sanitizer; also a test without it.
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+#include "fake.h"
+
+static const struct ht_engine_source source = {.plan = &fake_plan, .name = "fake.gguf"};
+
+static struct hearth_engine *make_engine(uint32_t n_ctx, uint32_t n_seqs) {
+    struct hearth_engine_options o;
+    struct hearth_engine *e = NULL;
+    struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = UINT64_MAX};
+    ht_engine_options_default(&o);
+    o.n_ctx = n_ctx;
+    o.n_seqs = n_seqs;
+    assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, NULL), HEARTH_OK);
+    return e;
+}
+
+struct shared {
+    struct hearth_request *request;
+    atomic_int n_events;
+};
+
+static bool on_event(void *user, const struct hearth_event *event) {
+    struct shared *s = user;
+    (void)event;
+    atomic_fetch_add(&s->n_events, 1);
+    return true;
+}
+
+static void *cancel_later(void *arg) {
+    struct shared *s = arg;
+    while (atomic_load(&s->n_events) < 20) {}
+    hearth_request *r = s->request;
+    ht_request_cancel(r);
+    return NULL;
+}
+
+static void test_cancel_from_outside(void **state) {
+    (void)state;
+    static const int32_t prompt[3] = {1, 2, 3};
+    struct shared s = {0};
+    struct hearth_request_options o;
+    struct hearth_request *other;
+    struct hearth_engine *e = make_engine(3000, 2);
+    ht_request_options_default(&o);
+    o.max_tokens = 40;
+    assert_int_equal(ht_request_create(e, prompt, 3, &o, &other, NULL), HEARTH_OK);
+    o.max_tokens = -1;
+    o.on_event = on_event;
+    o.user = &s;
+    assert_int_equal(ht_request_create(e, prompt, 3, &o, &s.request, NULL), HEARTH_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &s), 0);
+    assert_int_equal(ht_engine_run(e, NULL), HEARTH_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(ht_request_finish(s.request), HEARTH_FINISH_CANCELLED);
+    assert_int_equal(ht_request_finish(other), HEARTH_FINISH_LENGTH);
+    ht_engine_destroy(e);
+}
+
+struct answer {
+    uint32_t n;
+    int32_t tokens[200];
+};
+
+static bool collect(void *user, const struct hearth_event *event) {
+    struct answer *a = user;
+    a->tokens[a->n++] = event->token;
+    return true;
+}
+
+static void *run_one(void *arg) {
+    static const int32_t prompt[3] = {5, 6, 7};
+    struct hearth_request_options o;
+    struct hearth_request *r;
+    struct hearth_engine *e = make_engine(400, 1);
+    ht_request_options_default(&o);
+    o.max_tokens = 200;
+    o.sampling.seed = 4;
+    o.on_event = collect;
+    o.user = arg;
+    if (ht_request_create(e, prompt, 3, &o, &r, NULL) || ht_engine_run(e, NULL)) return arg;
+    ht_engine_destroy(e);
+    return NULL;
+}
+
+static void test_two_engines(void **state) {
+    (void)state;
+    static struct answer a[3];
+    pthread_t thread[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_one, &a[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+        assert_int_equal(a[i].n, 200);
+        assert_memory_equal(a[i].tokens, a[0].tokens, sizeof a[0].tokens);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cancel_from_outside),
+        cmocka_unit_test(test_two_engines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

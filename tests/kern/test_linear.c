@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+// The linear kernels: every level that this machine can run against scalar (integer formats and
+// f32 bit for bit), scalar against the formula in double precision, both over odd and real shapes,
+// with guard pages behind everything that is read or written. With --bench the same program
+// measures them (tests/kern/bench_linear.c).
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/cpu/features.h"
+#include "backend/cpu/linear.h"
+#include "kern/kern_data.h"
+
+int bench_linear(int argc, char **argv);
+
+// ---- memory that ends at a page which may not be touched ---------------------------------------
+
+struct guarded {
+    uint8_t *base;
+    size_t total;
+    uint8_t *data; // [n], its last byte in front of the guard (up to the alignment asked for)
+    size_t n;
+};
+
+static struct guarded guarded_new(size_t n, size_t align) {
+    struct guarded g = {.n = n};
+    size_t room = (n + align + 4095) / 4096 * 4096;
+    g.total = room + 8192;
+    g.base = mmap(NULL, g.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.base != MAP_FAILED);
+    assert_int_equal(mprotect(g.base, 4096, PROT_NONE), 0);
+    assert_int_equal(mprotect(g.base + 4096 + room, 4096, PROT_NONE), 0);
+    g.data = g.base + 4096 + (room - n) / align * align;
+    return g;
+}
+
+static void guarded_free(struct guarded *g) {
+    munmap(g->base, g->total);
+}
+
+// ---- one case ----------------------------------------------------------------------------------
+
+struct shape {
+    enum ht_format format;
+    uint32_t n_in, n_out, n_tokens;
+    uint32_t split; // rows of the first share, 0: one share
+    bool bias, residual, in_place;
+};
+
+struct data {
+    struct guarded weight, x, bias, residual;
+    size_t y_stride;
+};
+
+static struct data data_new(const struct shape *s, uint64_t *seed) {
+    uint64_t row_bytes;
+    struct data d;
+    assert_true(ht_format_row_bytes(s->format, s->n_in, &row_bytes));
+    d.y_stride = s->n_out + kern_random(seed) % 5;
+    d.weight = guarded_new(row_bytes * s->n_out, 1);
+    kern_weights(s->format, d.weight.data, d.weight.n, seed);
+    d.x = guarded_new((size_t)s->n_tokens * s->n_in * 4, 4);
+    kern_floats((float *)d.x.data, (size_t)s->n_tokens * s->n_in, seed);
+    d.bias = guarded_new(s->n_out * 4, 4);
+    kern_floats((float *)d.bias.data, s->n_out, seed);
+    d.residual = guarded_new((s->n_tokens - 1) * d.y_stride * 4 + s->n_out * 4, 4);
+    kern_floats((float *)d.residual.data, d.residual.n / 4, seed);
+    return d;
+}
+
+static void data_free(struct data *d) {
+    guarded_free(&d->weight);
+    guarded_free(&d->x);
+    guarded_free(&d->bias);
+    guarded_free(&d->residual);
+}
+
+static const float canary = -1234.5f;
+
+// Fills y (as large as residual) by the kernels of a level.
+static void compute(int level, const struct shape *s, const struct data *d, float *y) {
+    const struct ht_linear_kernels *k = ht_linear_kernels_get(level);
+    enum ht_act_kind kind = ht_linear_act_kind(s->format);
+    size_t row = ht_act_row_bytes(kind, s->n_in), n_y = d->residual.n / 4;
+    size_t n_scratch = ht_linear_scratch_bytes(s->n_in, s->n_tokens);
+    struct guarded act = guarded_new(row * s->n_tokens, 64), scratch = guarded_new(n_scratch, 64);
+    struct guarded out = guarded_new(n_y * 4, 4);
+    float *o = (float *)out.data;
+    assert_int_equal(row % 64, 0);
+    for (uint32_t t = 0; t < s->n_tokens; t++)
+        ht_act_prepare(k, kind, (float *)d->x.data + (size_t)t * s->n_in, s->n_in,
+                       act.data + t * row);
+    for (size_t i = 0; i < n_y; i++) o[i] = canary;
+    if (s->in_place) memcpy(o, d->residual.data, n_y * 4);
+    struct ht_linear_job job = {
+        .format = s->format,
+        .weight = d->weight.data,
+        .n_in = s->n_in,
+        .n_out = s->n_out,
+        .act = act.data,
+        .n_tokens = s->n_tokens,
+        .y = o,
+        .y_stride = d->y_stride,
+        .bias = s->bias ? (float *)d->bias.data : NULL,
+        .residual = s->in_place   ? o
+                    : s->residual ? (float *)d->residual.data
+                                  : NULL,
+        .residual_stride = d->y_stride,
+    };
+    if (s->split) {
+        ht_linear_rows(k, &job, s->split, s->n_out, scratch.data);
+        ht_linear_rows(k, &job, 0, s->split, scratch.data);
+    } else {
+        ht_linear_rows(k, &job, 0, s->n_out, scratch.data);
+    }
+    if (!s->in_place)
+        for (size_t i = 0; i < n_y; i++)
+            if (i % d->y_stride >= s->n_out) assert_true(o[i] == canary);
+    memcpy(y, o, n_y * 4);
+    guarded_free(&act);
+    guarded_free(&scratch);
+    guarded_free(&out);
+}
+
+static const char *shape_text(const struct shape *s, int level) {
+    static char text[200];
+    snprintf(text, sizeof text, "%s, %s, %u x %u, %u tokens, split at %u%s%s%s",
+             ht_cpu_level_name((enum ht_cpu_level)level), ht_format_get(s->format)->name, s->n_out,
+             s->n_in, s->n_tokens, s->split, s->bias ? ", bias" : "",
+             s->residual ? ", residual" : "", s->in_place ? ", in place" : "");
+    return text;
+}
+
+// ---- the formula in double precision -----------------------------------------------------------
+
+// The step of a block by linear.h's definition, its error in double. Where two steps are as good to
+// many digits a kernel may choose either; *tie says so.
+static float block_top(const float *x, uint32_t n, float amax, bool *tie) {
+    double best = INFINITY, second = INFINITY;
+    float top = 127;
+    for (float t = 127; t >= 125; t--) {
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            double e = x[i] * (t / amax) - rintf(x[i] * (t / amax));
+            sum += e * e / (t * t);
+        }
+        if (sum < best) {
+            second = best;
+            best = sum;
+            top = t;
+        } else if (sum < second) {
+            second = sum;
+        }
+    }
+    if (second - best < 1e-5 * best) *tie = true;
+    return top;
+}
+
+// What the format's activations are, by linear.h's definition, as double; false if a block's step
+// is a tie.
+static bool activation(enum ht_format f, const float *x, uint32_t n, double *a) {
+    bool tie = false;
+    for (uint32_t k = 0; k < n; k += 32) {
+        uint32_t end = k + 32 < n ? k + 32 : n;
+        float amax = 0;
+        for (uint32_t i = k; i < end; i++) amax = fmaxf(amax, fabsf(x[i]));
+        float top = amax > 0 ? block_top(x + k, end - k, amax, &tie) : 127;
+        for (uint32_t i = k; i < end; i++) {
+            switch (ht_linear_act_kind(f)) {
+            case HT_ACT_ROW_F32: a[i] = x[i]; break;
+            case HT_ACT_ROW_BF16: a[i] = ht_bf16_to_f32(ht_f32_to_bf16(x[i])); break;
+            case HT_ACT_ROW_Q8:
+                a[i] = amax > 0 ? rint((double)(x[i] * (top / amax))) * (double)(amax / top) : 0;
+                break;
+            }
+        }
+    }
+    return !tie;
+}
+
+// Largest error of y against the formula, relative to the sum of magnitudes.
+static double error_of(const struct shape *s, const struct data *d, const float *y) {
+    const struct ht_format_info *info = ht_format_get(s->format);
+    uint64_t row_bytes;
+    static float w[8192];
+    static double a[8192];
+    double worst = 0;
+    assert_true(s->n_in <= 8192 && ht_format_row_bytes(s->format, s->n_in, &row_bytes));
+    for (uint32_t t = 0; t < s->n_tokens; t++) {
+        if (!activation(s->format, (float *)d->x.data + (size_t)t * s->n_in, s->n_in, a)) continue;
+        for (uint32_t o = 0; o < s->n_out; o++) {
+            info->to_f32(d->weight.data + o * row_bytes, w, s->n_in / info->block_len);
+            double sum = 0, size = 1e-30;
+            for (uint32_t k = 0; k < s->n_in; k++) {
+                sum += w[k] * a[k];
+                size += fabs(w[k] * a[k]);
+            }
+            if (s->bias) sum += ((float *)d->bias.data)[o];
+            if (s->residual || s->in_place) sum += ((float *)d->residual.data)[t * d->y_stride + o];
+            if (s->bias || s->residual || s->in_place) size += fabs(sum) + 10;
+            double e = fabs(y[t * d->y_stride + o] - sum) / size;
+            if (!(e <= worst)) worst = e;
+        }
+    }
+    return worst;
+}
+
+// ---- tests -------------------------------------------------------------------------------------
+
+static uint32_t pick(uint64_t *seed, uint32_t n) {
+    return kern_random(seed) % n;
+}
+
+static struct shape random_shape(enum ht_format f, uint64_t *seed) {
+    uint32_t block = ht_format_get(f)->block_len;
+    struct shape s = {.format = f};
+    uint32_t kind = pick(seed, 8);
+    s.n_in = block * (1 + pick(seed, block == 256 ? 3 : block == 32 ? 24 : 300));
+    s.n_out = 1 + pick(seed, 66);
+    s.n_tokens = kind == 0 ? 64 : 1 + pick(seed, 13);
+    if (s.n_out > 32 && pick(seed, 2)) s.split = 32;
+    if (s.n_out > 64 && pick(seed, 2)) s.split = 64;
+    s.bias = pick(seed, 2);
+    s.residual = pick(seed, 2);
+    s.in_place = s.residual && pick(seed, 2);
+    return s;
+}
+
+static bool exact_between_levels(enum ht_format f) {
+    return f != HT_BF16;
+}
+
+static void check(const struct shape *s, uint64_t *seed, bool against_double) {
+    struct data d = data_new(s, seed);
+    size_t n_y = d.residual.n / 4;
+    struct guarded want = guarded_new(n_y * 4, 4), got = guarded_new(n_y * 4, 4);
+    compute(HT_CPU_SCALAR, s, &d, (float *)want.data);
+    if (against_double) {
+        double e = error_of(s, &d, (float *)want.data);
+        if (!(e < 2e-6)) fail_msg("%s: error %g", shape_text(s, HT_CPU_SCALAR), e);
+    }
+    for (int level = 1; level < HT_CPU_N_LEVELS; level++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+        compute(level, s, &d, (float *)got.data);
+        if (!exact_between_levels(s->format)) {
+            double e = error_of(s, &d, (float *)got.data);
+            if (!(e < 2e-6)) fail_msg("%s: error %g", shape_text(s, level), e);
+            continue;
+        }
+        if (memcmp(got.data, want.data, n_y * 4) == 0) continue;
+        for (size_t i = 0; i < n_y; i++) {
+            float g = ((float *)got.data)[i], w = ((float *)want.data)[i];
+            if (memcmp(&g, &w, 4) != 0)
+                fail_msg("%s: token %zu row %zu is %a, scalar says %a", shape_text(s, level),
+                         i / d.y_stride, i % d.y_stride, g, w);
+        }
+    }
+    guarded_free(&want);
+    guarded_free(&got);
+    data_free(&d);
+}
+
+static bool has_kernel(uint32_t f) {
+    return ht_format_get(f) && ht_format_get(f)->to_f32;
+}
+
+static void odd_shapes(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++)
+        for (int round = 0; has_kernel(f) && round < 40; round++) {
+            struct shape s = random_shape((enum ht_format)f, &seed);
+            check(&s, &seed, true);
+        }
+}
+
+static void real_shapes(void **state) {
+    (void)state;
+    uint64_t seed = 2;
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
+        if (!has_kernel(f)) continue;
+        struct shape s = {.format = (enum ht_format)f, .n_in = 3072, .n_out = 96, .n_tokens = 7};
+        check(&s, &seed, false);
+        s = (struct shape){.format = (enum ht_format)f, .n_in = 1024, .n_out = 256, .n_tokens = 1};
+        check(&s, &seed, false);
+    }
+}
+
+// The bits of a token do not depend on its neighbours.
+static void one_token_one_answer(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
+        if (!has_kernel(f)) continue;
+        struct shape all = {.format = (enum ht_format)f, .n_in = 768, .n_out = 70, .n_tokens = 27};
+        struct data d = data_new(&all, &seed);
+        static float y[27 * 80], one[80];
+        for (int level = 0; level < HT_CPU_N_LEVELS; level++) {
+            if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+            compute(level, &all, &d, y);
+            for (uint32_t n = 1; n < 12; n += 3) { // n tokens from token t on
+                struct shape some = all;
+                struct data part = d;
+                some.n_tokens = n;
+                part.residual.n = (n - 1) * d.y_stride * 4 + all.n_out * 4;
+                static float few[12 * 80];
+                for (uint32_t t = 0; t + n <= 27; t += 5) {
+                    part.x.data = d.x.data + (size_t)t * all.n_in * 4;
+                    compute(level, &some, &part, few);
+                    for (uint32_t i = 0; i < n; i++)
+                        if (memcmp(few + i * d.y_stride, y + (t + i) * d.y_stride, all.n_out * 4))
+                            fail_msg("%s: token %u differs among %u", shape_text(&all, level),
+                                     t + i, n);
+                }
+            }
+        }
+        (void)one;
+        data_free(&d);
+    }
+}
+
+// Zeros, subnormals, infinities and NaN in activations: the same bits at every level, and no
+// finite-looking answer from a number that is not finite.
+static void strange_activations(void **state) {
+    (void)state;
+    enum { N = 96 };
+    static const float values[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};
+    float x[N];
+    _Alignas(64) uint8_t want[64 * 3], got[64 * 3];
+    assert_int_equal(ht_act_row_bytes(HT_ACT_ROW_Q8, N), sizeof want);
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        for (int i = 0; i < N; i++) x[i] = i / 32 == 1 ? 0 : (float)(i % 7) - 3;
+        x[40] = values[v];
+        const struct ht_linear_kernels *k = ht_linear_kernels_get(HT_CPU_SCALAR);
+        ht_act_prepare(k, HT_ACT_ROW_Q8, x, N, want);
+        float scale;
+        memcpy(&scale, want + 64 + 32, 4);
+        assert_int_equal(isnan(scale), !isfinite(values[v]));
+        for (int level = 1; level < HT_CPU_N_LEVELS; level++) {
+            if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+            memset(got, 0xee, sizeof got);
+            ht_act_prepare(ht_linear_kernels_get(level), HT_ACT_ROW_Q8, x, N, got);
+            assert_memory_equal(got, want, sizeof want);
+        }
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    struct hearth_error err;
+    assert_int_equal(ht_linear_supports(HT_Q4_K, 512, 10, &err), HEARTH_OK);
+    assert_int_equal(ht_linear_supports(HT_Q4_K, 288, 10, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "288"));
+    assert_int_equal(ht_linear_supports(HT_IQ2_XXS, 512, 10, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "IQ2_XXS"));
+    assert_int_equal(ht_linear_supports((enum ht_format)5, 512, 10, &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(ht_linear_supports(HT_F32, 0, 10, &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(ht_linear_supports(HT_F32, 33, 1ull << 40, &err), HEARTH_E_UNSUPPORTED);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_linear(argc - 2, argv + 2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),    cmocka_unit_test(strange_activations),
+        cmocka_unit_test(odd_shapes),  cmocka_unit_test(one_token_one_answer),
+        cmocka_unit_test(real_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

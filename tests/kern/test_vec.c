@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: MIT
+// The vector kernels: every level that this machine can run against scalar, bit for bit, over odd
+// and real sizes; scalar against formulas in double precision. Every input and output ends at a
+// page that may not be touched, begins at no particular alignment, and has canaries in front.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cmocka_all.h"
+
+#include "backend/cpu/vec.h"
+#include "kern/kern_data.h"
+#include "quant/format.h"
+
+// ---- guarded memory: n bytes whose last byte lies in front of a guard page
+
+#define ROOM   (256 * 1024)
+#define CANARY 0xa5
+
+struct guarded {
+    uint8_t *base, *data;
+    size_t n;
+};
+
+static struct guarded guarded_new(size_t n) {
+    struct guarded g = {.n = n};
+    assert_true(n <= ROOM);
+    g.base = mmap(NULL, ROOM + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.base != MAP_FAILED);
+    assert_int_equal(mprotect(g.base, 4096, PROT_NONE), 0);
+    assert_int_equal(mprotect(g.base + 4096 + ROOM, 4096, PROT_NONE), 0);
+    g.data = g.base + 4096 + ROOM - n;
+    memset(g.base + 4096, CANARY, ROOM - n);
+    return g;
+}
+
+static void guarded_free(struct guarded *g) {
+    for (const uint8_t *p = g->base + 4096; p < g->data; p++) assert_int_equal(*p, CANARY);
+    munmap(g->base, ROOM + 8192);
+}
+
+static float *floats(const struct guarded *g) {
+    return (float *)(void *)g->data;
+}
+
+static struct guarded random_floats(size_t n, uint64_t *seed) {
+    struct guarded g = guarded_new(n * sizeof(float));
+    kern_floats(floats(&g), n, seed);
+    return g;
+}
+
+static struct guarded copy_of(const struct guarded *from) {
+    struct guarded g = guarded_new(from->n);
+    memcpy(g.data, from->data, from->n);
+    return g;
+}
+
+// Bit for bit; a NaN is a NaN.
+static void same(const struct guarded *a, const struct guarded *b, const char *what, uint32_t n) {
+    const float *x = floats(a), *y = floats(b);
+    for (size_t i = 0; i < a->n / sizeof *x; i++)
+        if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(x[i] != x[i] && y[i] != y[i]))
+            fail_msg("%s, size %u: element %zu is %a, scalar has %a", what, n, i, (double)y[i],
+                     (double)x[i]);
+}
+
+static const uint32_t sizes[] = {1,  2,  3,  7,  8,  9,  15,  16,  17,  31,  32,  33,
+                                 47, 48, 63, 64, 65, 96, 127, 128, 129, 255, 768, 1027};
+#define N_SIZES (sizeof sizes / sizeof *sizes)
+
+// ---- one call of a kernel over rows of n: in a, b, c and scratch y
+
+struct row_case {
+    const char *name;
+    void (*run)(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
+                uint32_t n, float *y);
+};
+
+static void run_rms(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
+                    uint32_t n, float *y) {
+    (void)c;
+    k->rms_norm(a, b, n, 1e-6f, y);
+}
+static void run_rms_in_place(const struct ht_vec_kernels *k, const float *a, const float *b,
+                             const float *c, uint32_t n, float *y) {
+    (void)c;
+    memcpy(y, a, n * sizeof *y);
+    k->rms_norm(y, b, n, 1e-5f, y);
+}
+static void run_layer(const struct ht_vec_kernels *k, const float *a, const float *b,
+                      const float *c, uint32_t n, float *y) {
+    k->layer_norm(a, b, c, n, 1e-5f, y);
+}
+static void run_layer_bare(const struct ht_vec_kernels *k, const float *a, const float *b,
+                           const float *c, uint32_t n, float *y) {
+    (void)c;
+    memcpy(y, a, n * sizeof *y);
+    k->layer_norm(y, b, NULL, n, 1e-5f, y);
+}
+static void run_add(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
+                    uint32_t n, float *y) {
+    (void)c;
+    k->add(a, b, n, y);
+}
+static void run_scale(const struct ht_vec_kernels *k, const float *a, const float *b,
+                      const float *c, uint32_t n, float *y) {
+    (void)c;
+    k->scale(a, b[0], n, y);
+}
+static void run_axpy(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
+                     uint32_t n, float *y) {
+    memcpy(y, c, n * sizeof *y);
+    k->axpy(b[0], a, n, y);
+}
+static void run_exp_sub(const struct ht_vec_kernels *k, const float *a, const float *b,
+                        const float *c, uint32_t n, float *y) {
+    (void)c;
+    k->exp_sub(a, b[0], n, y);
+}
+static void run_act_mul(const struct ht_vec_kernels *k, const float *a, const float *b,
+                        const float *c, uint32_t n, float *y) {
+    (void)c;
+    k->act_mul(HT_ACT_SILU, a, b, n, y);
+}
+static void run_act_mul_in_place(const struct ht_vec_kernels *k, const float *a, const float *b,
+                                 const float *c, uint32_t n, float *y) {
+    (void)c;
+    memcpy(y, a, n * sizeof *y);
+    k->act_mul(HT_ACT_GELU_TANH, y, b, n, y);
+}
+static void run_rope_halves(const struct ht_vec_kernels *k, const float *a, const float *b,
+                            const float *c, uint32_t n, float *y) {
+    memcpy(y, a, n * sizeof *y);
+    k->rope_halves(y, b, c, n / 2 * 2, y);
+}
+static void run_rope_adjacent(const struct ht_vec_kernels *k, const float *a, const float *b,
+                              const float *c, uint32_t n, float *y) {
+    memset(y, 0, n * sizeof *y);
+    k->rope_adjacent(a, b, c, n / 2 * 2, y);
+}
+
+static const struct row_case row_cases[] = {
+    {"rms_norm", run_rms},
+    {"rms_norm in place", run_rms_in_place},
+    {"layer_norm", run_layer},
+    {"layer_norm in place, no bias", run_layer_bare},
+    {"add", run_add},
+    {"scale", run_scale},
+    {"axpy", run_axpy},
+    {"exp_sub", run_exp_sub},
+    {"act_mul silu", run_act_mul},
+    {"act_mul gelu in place", run_act_mul_in_place},
+    {"rope_halves in place", run_rope_halves},
+    {"rope_adjacent", run_rope_adjacent},
+};
+
+typedef void level_check(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got);
+
+static void each_level(level_check *check) {
+    struct ht_vec_kernels scalar, k;
+    ht_vec_kernels_init(&scalar, HT_CPU_SCALAR);
+    for (int l = 1; l < HT_CPU_N_LEVELS; l++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+        ht_vec_kernels_init(&k, (enum ht_cpu_level)l);
+        check(&scalar, &k);
+    }
+}
+
+static void check_rows(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 1;
+    for (size_t c = 0; c < sizeof row_cases / sizeof *row_cases; c++)
+        for (size_t i = 0; i < N_SIZES; i++) {
+            uint32_t n = sizes[i];
+            struct guarded a = random_floats(n, &seed), b = random_floats(n, &seed);
+            struct guarded d = random_floats(n, &seed);
+            struct guarded y = guarded_new(n * 4), z = guarded_new(n * 4);
+            row_cases[c].run(want, floats(&a), floats(&b), floats(&d), n, floats(&y));
+            row_cases[c].run(got, floats(&a), floats(&b), floats(&d), n, floats(&z));
+            same(&y, &z, row_cases[c].name, n);
+            struct guarded *all[] = {&a, &b, &d, &y, &z};
+            for (int g = 0; g < 5; g++) guarded_free(all[g]);
+        }
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    each_level(check_rows);
+}
+
+// ---- activations over their whole range and at every edge
+
+static void check_acts(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    static const float edges[] = {0.0f,       -0.0f,      INFINITY, -INFINITY,     NAN,
+                                  1e-40f,     -1e-40f,    1e-20f,   3.4e38f,       -3.4e38f,
+                                  HT_EXP_MIN, HT_EXP_MAX, 0.9375f,  HT_TANH_SMALL, HT_ERF_ONE};
+    uint64_t seed = 2;
+    struct guarded x = guarded_new(4096 * sizeof(float));
+    for (uint32_t i = 0; i < 4096; i++) {
+        kern_floats(&floats(&x)[i], 1, &seed);
+        floats(&x)[i] *= i % 3 == 0 ? 1.0f : i % 3 == 1 ? 8.0f : 60.0f;
+    }
+    memcpy(floats(&x) + 100, edges, sizeof edges);
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        floats(&x)[200 + i] = nextafterf(edges[i], INFINITY), floats(&x)[300 + i] = -edges[i];
+    struct guarded y = guarded_new(x.n), z = guarded_new(x.n);
+    for (int kind = 0; kind <= HT_ACT_RELU2; kind++) {
+        want->act((enum ht_act)kind, floats(&x), 4096, floats(&y));
+        got->act((enum ht_act)kind, floats(&x), 4096, floats(&z));
+        same(&y, &z, "act", (uint32_t)kind);
+    }
+    want->exp_sub(floats(&x), 0.0f, 4096, floats(&y));
+    got->exp_sub(floats(&x), 0.0f, 4096, floats(&z));
+    same(&y, &z, "exp", 4096);
+    guarded_free(&x);
+    guarded_free(&y);
+    guarded_free(&z);
+}
+
+static void test_acts(void **state) {
+    (void)state;
+    each_level(check_acts);
+}
+
+// ---- pages
+
+static const uint32_t dims[] = {2, 6, 16, 24, 32, 64, 80, 96, 128, 130, 256};
+#define N_DIMS (sizeof dims / sizeof *dims)
+
+static size_t element(int type) {
+    return type == HEARTH_KV_F16 ? 2 : 4;
+}
+
+static void check_stores(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 3;
+    for (int type = 0; type < 2; type++)
+        for (size_t i = 0; i < N_DIMS; i++) {
+            uint32_t d = dims[i], slot = kern_random(&seed) % 16;
+            struct guarded x = random_floats(d, &seed);
+            floats(&x)[0] = 70000.0f; // past the largest half
+            struct guarded k = guarded_new(d * 16 * element(type)),
+                           v = guarded_new(d * element(type));
+            memset(k.data, 0x11, k.n);
+            memset(v.data, 0x22, v.n);
+            struct guarded k2 = copy_of(&k), v2 = copy_of(&v);
+            want->k_store[type](floats(&x), d, slot, k.data);
+            want->v_store[type](floats(&x), d, v.data);
+            got->k_store[type](floats(&x), d, slot, k2.data);
+            got->v_store[type](floats(&x), d, v2.data);
+            assert_memory_equal(k.data, k2.data, k.n);
+            assert_memory_equal(v.data, v2.data, v.n);
+            struct guarded *all[] = {&x, &k, &v, &k2, &v2};
+            for (int g = 0; g < 5; g++) guarded_free(all[g]);
+        }
+}
+
+static void test_stores(void **state) {
+    (void)state;
+    each_level(check_stores);
+}
+
+// n page elements, each a random number.
+static struct guarded random_page(int type, size_t n, uint64_t *seed) {
+    struct guarded g = guarded_new(n * element(type));
+    for (size_t i = 0; i < n; i++) {
+        float x;
+        kern_floats(&x, 1, seed);
+        uint16_t h = ht_f32_to_f16(x);
+        if (type == HEARTH_KV_F16)
+            memcpy(g.data + 2 * i, &h, 2);
+        else
+            floats(&g)[i] = x;
+    }
+    return g;
+}
+
+// ---- attention
+
+static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 4;
+    for (uint32_t rows = 1; rows <= got->attn_rows; rows++)
+        for (size_t i = 0; i < N_DIMS; i++) {
+            uint32_t d = dims[i], begin = kern_random(&seed) % 4;
+            uint32_t end = begin + 1 + kern_random(&seed) % (4 - begin);
+            int type = (int)(kern_random(&seed) % 2);
+            struct guarded q = random_floats(d * rows, &seed), pages[4];
+            struct guarded s = random_floats(rows * HT_TILE, &seed), s2 = copy_of(&s);
+            const void *k[4] = {0};
+            for (uint32_t g = begin; g < end; g++) {
+                pages[g] = random_page(type, d * 16, &seed);
+                k[g] = pages[g].data;
+            }
+            want->attn_qk[type](floats(&q), rows, d, k, k, begin, end, floats(&s));
+            got->attn_qk[type](floats(&q), rows, d, k, k, begin, end, floats(&s2));
+            same(&s, &s2, "attn_qk", d);
+            for (uint32_t g = begin; g < end; g++) guarded_free(&pages[g]);
+            guarded_free(&q);
+            guarded_free(&s);
+            guarded_free(&s2);
+        }
+}
+
+static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 5;
+    struct ht_attn_state a = {.m = -INFINITY}, b = a;
+    for (int i = 0; i < 400; i++) {
+        uint32_t lo = i % 3 ? 0 : kern_random(&seed) % HT_TILE;
+        uint32_t hi = lo + 1 + kern_random(&seed) % (HT_TILE - lo);
+        float cap = i % 5 == 0 ? 7.0f : 0.0f;
+        struct guarded s = random_floats(HT_TILE, &seed);
+        for (uint32_t j = 0; j < HT_TILE; j++) { // what is not seen may be anything
+            floats(&s)[j] *= 20.0f;
+            if (j < lo || j >= hi) floats(&s)[j] = j % 2 ? NAN : INFINITY;
+        }
+        struct guarded t = copy_of(&s);
+        if (i % 10 == 0) a = b = (struct ht_attn_state){.m = -INFINITY};
+        float c = want->attn_softmax(floats(&s), lo, hi, 0.3f, cap, &a);
+        float c2 = got->attn_softmax(floats(&t), lo, hi, 0.3f, cap, &b);
+        same(&s, &t, "attn_softmax", hi);
+        assert_memory_equal(&c, &c2, sizeof c);
+        assert_memory_equal(&a, &b, sizeof a);
+        guarded_free(&s);
+        guarded_free(&t);
+    }
+}
+
+static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 6;
+    for (uint32_t rows = 1; rows <= got->attn_rows; rows++)
+        for (size_t i = 0; i < N_DIMS; i++) {
+            uint32_t d = dims[i], begin = kern_random(&seed) % HT_TILE;
+            uint32_t end = begin + 1 + kern_random(&seed) % (HT_TILE - begin);
+            int type = (int)(kern_random(&seed) % 2);
+            struct guarded acc = random_floats(rows * d, &seed), acc2 = copy_of(&acc);
+            struct guarded p = random_floats(rows * HT_TILE, &seed), pages[HT_TILE_PAGES];
+            struct guarded c = random_floats(rows, &seed);
+            const void *v[HT_TILE_PAGES] = {0};
+            for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++) {
+                pages[g] = random_page(type, d * HT_PAGE_TOKENS, &seed);
+                v[g] = pages[g].data;
+            }
+            want->attn_pv[type](floats(&acc), floats(&p), floats(&c), rows, d, v, v, begin, end);
+            got->attn_pv[type](floats(&acc2), floats(&p), floats(&c), rows, d, v, v, begin, end);
+            same(&acc, &acc2, "attn_pv", d);
+            for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++)
+                guarded_free(&pages[g]);
+            struct guarded *all[] = {&acc, &acc2, &p, &c};
+            for (int g = 0; g < 4; g++) guarded_free(all[g]);
+        }
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    each_level(check_qk);
+    each_level(check_softmax);
+    each_level(check_pv);
+}
+
+// ---- scalar against the formulas
+
+static void close_to(double got, double want, double size, const char *what) {
+    if (!(fabs(got - want) <= 2e-6 * (size + fabs(want))))
+        fail_msg("%s is %.9g, expected %.9g", what, got, want);
+}
+
+static void test_norm_formulas(void **state) {
+    (void)state;
+    struct ht_vec_kernels k;
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    uint64_t seed = 7;
+    float x[300], w[300], b[300], y[300];
+    kern_floats(x, 300, &seed);
+    kern_floats(w, 300, &seed);
+    kern_floats(b, 300, &seed);
+    double sq = 0, mean = 0, var = 0;
+    for (int i = 0; i < 300; i++) sq += (double)x[i] * x[i] / 300, mean += (double)x[i] / 300;
+    for (int i = 0; i < 300; i++) var += (x[i] - mean) * (x[i] - mean) / 300;
+    k.rms_norm(x, w, 300, 0.01f, y);
+    for (int i = 0; i < 300; i++) close_to(y[i], x[i] / sqrt(sq + 0.01f) * w[i], 1, "rms_norm");
+    k.layer_norm(x, w, b, 300, 0.01f, y);
+    for (int i = 0; i < 300; i++)
+        close_to(y[i], (x[i] - mean) / sqrt(var + 0.01f) * w[i] + b[i], 1, "layer_norm");
+    k.act_mul(HT_ACT_SILU, x, w, 300, y);
+    for (int i = 0; i < 300; i++) close_to(y[i], x[i] / (1 + exp(-(double)x[i])) * w[i], 1, "silu");
+    k.act(HT_ACT_GELU_ERF, x, 300, y);
+    for (int i = 0; i < 300; i++)
+        close_to(y[i], x[i] / 2 * (1 + erf((double)x[i] / sqrt(2))), 1, "gelu");
+}
+
+static void test_rope_formula(void **state) {
+    (void)state;
+    struct ht_vec_kernels k;
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8];
+    float c[4], s[4], c2[8], s2[8];
+    for (int i = 0; i < 4; i++) {
+        c[i] = c2[2 * i] = c2[2 * i + 1] = cosf(0.3f * (float)(i + 1));
+        s[i] = s2[2 * i + 1] = sinf(0.3f * (float)(i + 1));
+        s2[2 * i] = -s[i];
+    }
+    k.rope_halves(x, c, s, 8, y);
+    for (int i = 0; i < 4; i++) {
+        close_to(y[i], (double)x[i] * c[i] - (double)x[i + 4] * s[i], 1, "rope, first half");
+        close_to(y[i + 4], (double)x[i] * s[i] + (double)x[i + 4] * c[i], 1, "rope, second half");
+    }
+    k.rope_adjacent(x, c2, s2, 8, y);
+    for (int i = 0; i < 4; i++) {
+        close_to(y[2 * i], (double)x[2 * i] * c[i] - (double)x[2 * i + 1] * s[i], 1, "rope, even");
+        close_to(y[2 * i + 1], (double)x[2 * i] * s[i] + (double)x[2 * i + 1] * c[i], 1,
+                 "rope, odd");
+    }
+}
+
+// Two tiles of one query: stores, scores, weights, values, against softmax(q k / 4) v.
+static void test_attention_formula(void **state) {
+    (void)state;
+    enum { D = 20, N = 100 };
+    struct ht_vec_kernels k;
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    uint64_t seed = 8;
+    static float kx[N][D], vx[N][D], kp[8][D * 16], vp[4][HT_PAGE_TOKENS * D];
+    float q[D], s[HT_TILE], acc[D] = {0};
+    kern_floats(&kx[0][0], N * D, &seed);
+    kern_floats(&vx[0][0], N * D, &seed);
+    kern_floats(q, D, &seed);
+    for (uint32_t j = 0; j < N; j++) {
+        k.k_store[HEARTH_KV_F32](kx[j], D, j % 16, kp[j / 16]);
+        k.v_store[HEARTH_KV_F32](vx[j], D, &vp[j / HT_PAGE_TOKENS][j % HT_PAGE_TOKENS * D]);
+    }
+    struct ht_attn_state st = {.m = -INFINITY};
+    for (uint32_t base = 0; base < N; base += HT_TILE) {
+        uint32_t n = N - base < HT_TILE ? N - base : HT_TILE;
+        const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]};
+        for (uint32_t g = 0; g < 4; g++) kg[g] = kp[base / 16 + g];
+        k.attn_qk[HEARTH_KV_F32](q, 1, D, kg, kg, 0, (n + 15) / 16, s);
+        float c = k.attn_softmax(s, 0, n, 0.25f, 0.0f, &st);
+        k.attn_pv[HEARTH_KV_F32](acc, s, &c, 1, D, vg, vg, 0, n);
+    }
+    double sum = 0, want[D] = {0};
+    for (int j = 0; j < N; j++) {
+        double dot = 0;
+        for (int e = 0; e < D; e++) dot += (double)q[e] * kx[j][e];
+        sum += exp(dot / 4);
+        for (int e = 0; e < D; e++) want[e] += exp(dot / 4) * vx[j][e];
+    }
+    for (int e = 0; e < D; e++)
+        close_to(acc[e] / ht_sum16(st.l, 16), want[e] / sum, 1, "attention");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_acts),
+        cmocka_unit_test(test_stores),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_norm_formulas),
+        cmocka_unit_test(test_rope_formula),
+        cmocka_unit_test(test_attention_formula),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// The cpu backend's memory: prepare takes exactly the pages that memory announced, a failing
+// allocation anywhere is E_NOMEM and leaves nothing behind, and execute allocates nothing. Bad
+// batches are refused with a sentence.
+#include <string.h>
+
+#include "alloc_mem.h"
+#include "golden.h"
+
+static const struct ht_limits limits = {
+    .max_tokens = 8, .max_outputs = 2, .max_ctx = 96, .n_pages = 3, .kv_type = HEARTH_KV_F16};
+static const char *const models[] = {"archs/qwen3moe-moe", "archs/gpt2-dense",
+                                     "quants/qwen3.Q4_K_M"};
+
+static struct ht_backend *open_backend(int n_threads) {
+    struct hearth_error err;
+    struct ht_backend *b = NULL;
+    struct ht_backend_options o = {.n_threads = n_threads};
+    if (ht_backend_cpu.open(&o, &b, &err)) fail_msg("%s", err.message);
+    return b;
+}
+
+static void check_announced(const struct golden *g, int n_threads) {
+    struct hearth_error err;
+    struct ht_backend *b = open_backend(n_threads);
+    struct ht_backend_memory m;
+    struct ht_prepared *p;
+    uint64_t live = ht_test_alloc_get().n_live_bytes;
+    assert_int_equal(ht_backend_cpu.memory(b, g->plan, &limits, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_test_alloc_get().n_live_bytes, live);
+    uint64_t pages = ht_test_alloc_get().n_page_bytes;
+    assert_int_equal(ht_backend_cpu.prepare(b, g->plan, &limits, &p, &err), HEARTH_OK);
+    struct ht_test_alloc now = ht_test_alloc_get();
+    assert_int_equal(now.n_page_bytes - pages, m.kv + m.scratch);
+    assert_int_equal(now.n_live_bytes - live, m.kv + m.scratch + m.other);
+    ht_backend_cpu.release(p);
+    ht_backend_cpu.close(b);
+}
+
+static void test_announced(void **state) {
+    (void)state;
+    golden_dir();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(models[i], &g);
+        check_announced(&g, 1);
+        check_announced(&g, 3);
+        golden_close(&g);
+    }
+}
+
+// Fails the n-th allocation of open and prepare; returns whether there was an n-th.
+static bool fails_at(const struct golden *g, uint64_t n) {
+    struct hearth_error err;
+    struct ht_backend *b = NULL;
+    struct ht_prepared *p = NULL;
+    struct ht_backend_options o = {.n_threads = 3};
+    uint64_t live = ht_test_alloc_get().n_live_bytes;
+    ht_test_alloc_fail_at(n);
+    enum hearth_status st = ht_backend_cpu.open(&o, &b, &err);
+    if (!st) st = ht_backend_cpu.prepare(b, g->plan, &limits, &p, &err);
+    bool failed = ht_test_alloc_failed();
+    ht_test_alloc_fail_at(0);
+    assert_int_equal(st, failed ? HEARTH_E_NOMEM : HEARTH_OK);
+    ht_backend_cpu.release(p);
+    ht_backend_cpu.close(b);
+    assert_int_equal(ht_test_alloc_get().n_live_bytes, live);
+    return failed;
+}
+
+static void test_failing(void **state) {
+    (void)state;
+    golden_dir();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        uint64_t n = 1;
+        golden_open(models[i], &g);
+        while (fails_at(&g, n)) n++;
+        assert_true(n > 10);
+        golden_close(&g);
+    }
+}
+
+static void test_execute(void **state) {
+    (void)state;
+    golden_dir();
+    struct golden g;
+    golden_open(models[0], &g);
+    struct hearth_error err = {0};
+    struct ht_backend *b = open_backend(2);
+    struct ht_prepared *p;
+    assert_int_equal(ht_backend_cpu.prepare(b, g.plan, &limits, &p, &err), HEARTH_OK);
+    uint32_t pages[] = {2, 0}, pos[] = {0, 1, 2, 3}, seq[4] = {0}, outputs[] = {1, 3};
+    int32_t tokens[] = {5, 6, 7, 8};
+    struct ht_batch_seq s = {pages, 2};
+    struct ht_batch batch = {.n_tokens = 4,
+                             .tokens = tokens,
+                             .pos = pos,
+                             .seq = seq,
+                             .n_seqs = 1,
+                             .seqs = &s,
+                             .n_outputs = 2,
+                             .outputs = outputs};
+    const float *logits = NULL;
+    ht_test_alloc_reset();
+    assert_int_equal(ht_backend_cpu.execute(p, &batch, &logits, &err), HEARTH_OK);
+    assert_non_null(logits);
+    batch.n_tokens = 1; // one token, and none whose logits are wanted
+    batch.n_outputs = 0;
+    assert_int_equal(ht_backend_cpu.execute(p, &batch, &logits, &err), HEARTH_OK);
+    assert_int_equal(ht_test_alloc_get().n_calls, 0);
+    tokens[0] = 1 << 20;
+    assert_int_equal(ht_backend_cpu.execute(p, &batch, &logits, &err), HEARTH_E_ARG);
+    assert_true(strlen(err.message) > 20);
+    tokens[0] = 5;
+    pages[0] = 3;
+    assert_int_equal(ht_backend_cpu.execute(p, &batch, &logits, &err), HEARTH_E_ARG);
+    ht_backend_cpu.release(p);
+    ht_backend_cpu.close(b);
+    golden_close(&g);
+}
+
+static void test_levels(void **state) {
+    (void)state;
+    struct hearth_error err = {0};
+    struct ht_backend *b = NULL;
+    struct ht_backend_options o = {.level = "mmx", .n_threads = 1};
+    assert_int_equal(ht_backend_cpu.open(&o, &b, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "avx512vnni"));
+#if defined(__x86_64__)
+    o.level = "neon";
+#else
+    o.level = "avx2";
+#endif
+    assert_int_equal(ht_backend_cpu.open(&o, &b, &err), HEARTH_E_UNSUPPORTED);
+    o.level = "scalar";
+    assert_int_equal(ht_backend_cpu.open(&o, &b, &err), HEARTH_OK);
+    assert_string_equal(ht_backend_cpu.describe(b), "cpu scalar, 1 thread");
+    ht_backend_cpu.close(b);
+    ht_backend_cpu.close(NULL);
+    ht_backend_cpu.release(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_announced),
+        cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_execute),
+        cmocka_unit_test(test_levels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

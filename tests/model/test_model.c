@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT
+// Hyper-parameters and tensors that are wrong, one at a time: each gets its status and a sentence
+// with the key or tensor and the value. And models that are right: facts, memory, plans.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "golden.h"
+#include "tiny.h"
+
+struct bad_case {
+    const char *arch;
+    struct tiny_edit edits[3];
+    enum hearth_status status;
+    const char *sentence; // what must be in it
+};
+
+#define FORMAT      HEARTH_E_FORMAT
+#define UNSUPPORTED HEARTH_E_UNSUPPORTED
+
+static const struct bad_case bad_cases[] = {
+    {"llama",
+     {{TINY_STR, "general.architecture", .s = "mamba"}},
+     UNSUPPORTED,
+     "architecture \"mamba\" is not supported; those that are: gpt2, llama, qwen2"},
+    {"llama",
+     {{TINY_DROP_KEY, .name = "general.architecture"}},
+     FORMAT,
+     "general.architecture is missing"},
+    {"llama",
+     {{TINY_DROP_KEY, .name = "llama.block_count"}},
+     FORMAT,
+     "llama.block_count is missing"},
+    {"llama",
+     {{TINY_U32, "llama.block_count", .u = 0}},
+     FORMAT,
+     "llama.block_count is 0, expected 1 to 65536"},
+    {"llama",
+     {{TINY_U32, "llama.block_count", .u = 3}},
+     FORMAT,
+     "tensor blk.2.attn_norm.weight is missing, expected with shape [32]"},
+    {"llama",
+     {{TINY_U32, "llama.block_count", .u = 1}},
+     UNSUPPORTED,
+     "tensor blk.1.attn_norm.weight is not one that architecture llama with 1 layers knows"},
+    {"llama",
+     {{TINY_STR, "llama.block_count", .s = "two"}},
+     FORMAT,
+     "llama.block_count is of type"},
+    {"llama", {{TINY_U32, "llama.context_length", .u = 0}}, FORMAT, "llama.context_length is 0"},
+    {"llama", {{TINY_U32, "llama.embedding_length", .u = 0}}, FORMAT, "embedding_length is 0"},
+    {"llama",
+     {{TINY_U32, "llama.embedding_length", .u = 4000000000u}},
+     FORMAT,
+     "llama.embedding_length is 4000000000, expected 1 to 16777216"},
+    {"llama",
+     {{TINY_U32, "llama.feed_forward_length", .u = 65}},
+     FORMAT,
+     "tensor blk.0.ffn_gate.weight has shape [64][32], expected [65][32]"},
+    {"llama",
+     {{TINY_U32, "llama.attention.head_count", .u = 5}},
+     FORMAT,
+     "head_count_kv is 2, expected a divisor of attention.head_count, 5"},
+    {"llama",
+     {{TINY_U32, "llama.attention.head_count", .u = 6}},
+     FORMAT,
+     "llama.attention.head_count is 6, which does not divide embedding_length, 32"},
+    {"llama",
+     {{TINY_U32, "llama.attention.head_count", .u = 16777216},
+      {TINY_U32, "llama.attention.head_count_kv", .u = 1},
+      {TINY_U32, "llama.attention.key_length", .u = 16777216}},
+     FORMAT,
+     "16777216 heads of llama.attention.key_length 16777216"},
+    {"llama",
+     {{TINY_U32, "llama.attention.value_length", .u = 16}},
+     UNSUPPORTED,
+     "llama.attention.value_length is 16 and key_length 8"},
+    {"llama",
+     {{TINY_U32, "llama.attention.key_length", .u = 7},
+      {TINY_U32, "llama.attention.value_length", .u = 7}},
+     FORMAT,
+     "rotates 7 elements of a head"},
+    {"llama",
+     {{TINY_U32, "llama.rope.dimension_count", .u = 10}},
+     FORMAT,
+     "rotates 10 elements of a head (rope.dimension_count, or the head size), expected an even "
+     "number up to the head size, 8"},
+    {"llama", {{TINY_F32, "llama.rope.freq_base", .f = -1}}, FORMAT, "freq_base is -1"},
+    {"llama", {{TINY_F32, "llama.rope.freq_base", .f = NAN}}, FORMAT, "freq_base is nan"},
+    {"llama",
+     {{TINY_STR, "llama.rope.scaling.type", .s = "longrope"}},
+     UNSUPPORTED,
+     "scaling.type is \"longrope\", expected none, linear or yarn"},
+    {"llama", {{TINY_F32, "llama.rope.scaling.factor", .f = -4}}, FORMAT, "factor is -4"},
+    {"llama", {{TINY_F32, "llama.rope.scaling.factor", .f = INFINITY}}, FORMAT, "factor is inf"},
+    {"qwen2",
+     {{TINY_STR, "qwen2.rope.scaling.type", .s = "yarn"},
+      {TINY_F32, "qwen2.rope.scaling.factor", .f = 4},
+      {TINY_F32, "qwen2.rope.scaling.yarn_ext_factor", .f = 0.5f}},
+     UNSUPPORTED,
+     "yarn_ext_factor is 0.5, only -1 (not set) and 1 are supported"},
+    {"qwen2",
+     {{TINY_STR, "qwen2.rope.scaling.type", .s = "yarn"},
+      {TINY_F32, "qwen2.rope.scaling.factor", .f = 4},
+      {TINY_F32, "qwen2.rope.scaling.yarn_beta_fast", .f = 0.5f}},
+     FORMAT,
+     "yarn_beta_fast is 0.5 and yarn_beta_slow 1"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {3}, .f = 1}},
+     FORMAT,
+     "tensor rope_freqs.weight has shape [3], expected [4]"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = -2}},
+     FORMAT,
+     "rope_freqs.weight has -2 at 0"},
+    {"llama",
+     {{TINY_F32, "llama.attention.layer_norm_rms_epsilon", .f = NAN}},
+     FORMAT,
+     "layer_norm_rms_epsilon is nan"},
+    {"llama",
+     {{TINY_DROP_KEY, .name = "llama.attention.layer_norm_rms_epsilon"}},
+     FORMAT,
+     "llama.attention.layer_norm_rms_epsilon is missing"},
+    {"llama",
+     {{TINY_BOOL, "llama.attention.causal", .u = 0}},
+     UNSUPPORTED,
+     "only causal attention"},
+    {"qwen2",
+     {{TINY_U32, "qwen2.attention.sliding_window", .u = 16}},
+     UNSUPPORTED,
+     "sliding_window is 16 of a context of 64"},
+    {"llama-moe",
+     {{TINY_U32, "llama.expert_used_count", .u = 5}},
+     FORMAT,
+     "expert_used_count is 5, expected 1 to expert_count, 4"},
+    {"llama-moe",
+     {{TINY_U32, "llama.expert_used_count", .u = 0}},
+     FORMAT,
+     "expert_used_count is 0"},
+    {"llama-moe",
+     {{TINY_U32, "llama.expert_count", .u = 8}},
+     FORMAT,
+     "tensor blk.0.ffn_gate_inp.weight has shape [4][32], expected [8][32]"},
+    {"qwen3moe",
+     {{TINY_U32, "qwen3moe.expert_count", .u = 0}},
+     FORMAT,
+     "expert_count is missing or 0"},
+    {"llama",
+     {{TINY_U32, "llama.vocab_size", .u = 100}},
+     FORMAT,
+     "llama.vocab_size is 100, tensor token_embd.weight has 96 rows"},
+    {"llama",
+     {{TINY_U32, "tokenizer.ggml.eos_token_id", .u = 96}},
+     FORMAT,
+     "tokenizer.ggml.eos_token_id is 96, outside the vocabulary of 96"},
+    {"llama",
+     {{TINY_DROP_TENSOR, .name = "token_embd.weight"}},
+     FORMAT,
+     "token_embd.weight is missing"},
+    {"llama",
+     {{TINY_SHAPE, "token_embd.weight", .n_dims = 1, .ne = {32}}},
+     FORMAT,
+     "token_embd.weight is of another shape"},
+    {"llama",
+     {{TINY_SHAPE, "output.weight", .n_dims = 2, .ne = {32, 95}}},
+     FORMAT,
+     "tensor output.weight has shape [95][32], expected [96][32]"},
+    {"llama",
+     {{TINY_DROP_TENSOR, .name = "blk.1.attn_q.weight"}},
+     FORMAT,
+     "tensor blk.1.attn_q.weight is missing, expected with shape [32][32]"},
+    {"llama",
+     {{TINY_SHAPE, "blk.1.attn_q.weight", .n_dims = 2, .ne = {31, 32}}},
+     FORMAT,
+     "tensor blk.1.attn_q.weight has shape [32][31], expected [32][32]"},
+    {"llama",
+     {{TINY_FORMAT, "blk.0.attn_norm.weight", .u = HT_F16}},
+     UNSUPPORTED,
+     "vector blk.0.attn_norm.weight is in format F16, expected F32"},
+    {"llama",
+     {{TINY_FORMAT, "blk.0.attn_q.weight", .u = HT_I8}},
+     UNSUPPORTED,
+     "tensor blk.0.attn_q.weight is in format I8, which is not supported"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "blk.0.attn_sinks.weight", .n_dims = 1, .ne = {4}}},
+     UNSUPPORTED,
+     "tensor blk.0.attn_sinks.weight is not one that architecture llama"},
+    {"qwen3",
+     {{TINY_DROP_TENSOR, .name = "blk.0.attn_k_norm.weight"}},
+     FORMAT,
+     "attn_k_norm.weight is missing"},
+    {"gpt2",
+     {{TINY_DROP_TENSOR, .name = "position_embd.weight"}},
+     FORMAT,
+     "position_embd.weight is missing, expected with shape [64][32]"},
+    {"gpt2-fused",
+     {{TINY_SHAPE, "blk.0.attn_qkv.weight", .n_dims = 2, .ne = {32, 96}}},
+     FORMAT,
+     "blk.0.attn_qkv.weight has shape [96][32], expected [64][32]"},
+};
+
+static void test_bad(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_cases / sizeof bad_cases[0]; i++) {
+        const struct bad_case *c = &bad_cases[i];
+        const char *path = tiny_path("bad");
+        struct tiny_edit edits[4] = {c->edits[0], c->edits[1], c->edits[2], {.kind = TINY_END}};
+        struct hearth_error err = {0};
+        struct ht_gguf *g = NULL;
+        struct ht_model *m = NULL;
+        tiny_write(path, c->arch, edits);
+        if (ht_gguf_open(path, &g, &err)) fail_msg("%s", err.message);
+        enum hearth_status st = ht_model_load(g, NULL, &m, &err);
+        unlink(path);
+        if (st != c->status || st != err.status || m != NULL)
+            fail_msg("%s: status %s", c->sentence, hearth_status_name(st));
+        if (!strstr(err.message, c->sentence))
+            fail_msg("\"%s\" is not in \"%s\"", c->sentence, err.message);
+        if (strncmp(err.message, path, strlen(path)) != 0 || strstr(err.message + 1, path))
+            fail_msg("the file is not named once: \"%s\"", err.message);
+        ht_gguf_close(g);
+    }
+}
+
+// ---- models that are right
+
+struct loaded {
+    struct ht_gguf *g;
+    struct ht_model *m;
+};
+
+static struct loaded load(const char *arch, const struct tiny_edit *edits,
+                          const struct hearth_log *log) {
+    struct loaded l = {0};
+    struct hearth_error err;
+    const char *path = tiny_path("good");
+    tiny_write(path, arch, edits);
+    if (ht_gguf_open(path, &l.g, &err)) fail_msg("%s", err.message);
+    if (ht_model_load(l.g, log, &l.m, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    return l;
+}
+
+static void unload(struct loaded *l) {
+    ht_model_free(l->m);
+    ht_gguf_close(l->g);
+}
+
+static void test_info(void **state) {
+    (void)state;
+    struct loaded l = load("llama-moe", NULL, NULL);
+    struct hearth_model_info i;
+    ht_model_get_info(l.m, &i);
+    assert_string_equal(i.arch, "llama");
+    assert_string_equal(i.name, "Tiny");
+    assert_int_equal(i.n_layers, 2);
+    assert_int_equal(i.dim, 32);
+    assert_int_equal(i.n_heads, 4);
+    assert_int_equal(i.n_kv_heads, 2);
+    assert_int_equal(i.head_dim, 8);
+    assert_int_equal(i.n_vocab, 96);
+    assert_int_equal(i.n_experts, 4);
+    assert_int_equal(i.n_experts_used, 2);
+    uint64_t layer = 2 * 32 + 32 * 32 * 2 + 2 * 16 * 32 + 4 * 32 + 3 * 4 * 32 * 64;
+    assert_int_equal(i.n_params, 2 * 96 * 32 + 32 + 2 * layer);
+    assert_int_equal(i.weight_bytes, 4 * i.n_params);
+    assert_int_equal(ht_model_n_ctx_train(l.m), 64);
+    unload(&l);
+}
+
+// The whole of a fused matrix is counted once, and its three parts are what separate ones are.
+static void test_fused(void **state) {
+    (void)state;
+    struct loaded l = load("gpt2-fused", NULL, NULL), s = load("gpt2", NULL, NULL);
+    struct hearth_model_info a, b;
+    ht_model_get_info(l.m, &a);
+    ht_model_get_info(s.m, &b);
+    assert_int_equal(a.n_params, b.n_params);
+    const struct ht_plan *p = ht_model_plan(l.m);
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        const struct ht_step *st = &p->steps[i];
+        if (st->op != HT_OP_LINEAR || st->n_out != 3) continue;
+        const struct ht_gguf_tensor *t = ht_gguf_find_tensor(
+            l.g, st->layer == 0 ? "blk.0.attn_qkv.weight" : "blk.1.attn_qkv.weight");
+        assert_ptr_equal(p->weights[st->w[0]].data, t->data);
+        assert_ptr_equal(p->weights[st->w[1]].data, t->data + 32 * 32 * 4);
+        assert_ptr_equal(p->weights[st->w[2]].data, t->data + 48 * 32 * 4);
+        assert_int_equal(p->weights[st->w[2]].ne[1], 16);
+    }
+    unload(&l);
+    unload(&s);
+}
+
+static void test_tied_output(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {{TINY_DROP_TENSOR, .name = "output.weight"},
+                                             {.kind = TINY_END}};
+    struct loaded l = load("qwen3", edits, NULL);
+    const struct ht_plan *p = ht_model_plan(l.m);
+    const struct ht_step *last = &p->steps[p->n_steps - 1];
+    assert_string_equal(p->weights[last->w[0]].name, "token_embd.weight");
+    assert_int_equal(last->w[0], p->steps[0].w[0]);
+    unload(&l);
+}
+
+static void catch_log(void *user, enum hearth_log_level level, const char *line) {
+    if (level == HEARTH_LOG_WARN) snprintf(user, 256, "%s", line);
+}
+
+static void test_unused_is_said(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_ADD_TENSOR, "cls.output.weight", .n_dims = 2, .ne = {32, 2}}, {.kind = TINY_END}};
+    char line[256] = "";
+    struct hearth_log log = {catch_log, line};
+    struct loaded l = load("qwen3", edits, &log);
+    assert_non_null(strstr(line, "tensor cls.output.weight is not used"));
+    unload(&l);
+}
+
+// ---- rope tables against the formulas, written out again
+
+static const struct ht_rope *rope_of(const struct loaded *l) {
+    const struct ht_plan *p = ht_model_plan(l->m);
+    assert_int_equal(p->n_ropes, 1);
+    return &p->ropes[0];
+}
+
+static void check_freqs(const struct ht_rope *r, const double *want, double mscale) {
+    assert_int_equal(r->n_rot, 8);
+    for (int i = 0; i < 4; i++)
+        if (fabs(r->inv_freq[i] - want[i]) > 1e-14) fail_msg("%d: %.17g", i, r->inv_freq[i]);
+    assert_true(fabs((double)r->mscale - mscale) < 1e-7);
+}
+
+static void test_rope_plain_and_linear(void **state) {
+    (void)state;
+    static const struct tiny_edit linear[] = {{TINY_F32, "llama.rope.scaling.factor", .f = 4},
+                                              {.kind = TINY_END}};
+    static const struct tiny_edit none[] = {{TINY_F32, "llama.rope.scaling.factor", .f = 4},
+                                            {TINY_STR, "llama.rope.scaling.type", .s = "none"},
+                                            {.kind = TINY_END}};
+    const double plain[4] = {1, 0.1, 0.01, 0.001}; // 10000^(-i/4)
+    const double quarter[4] = {0.25, 0.025, 0.0025, 0.00025};
+    struct loaded a = load("llama", NULL, NULL), b = load("llama", linear, NULL),
+                  c = load("llama", none, NULL);
+    check_freqs(rope_of(&a), plain, 1);
+    check_freqs(rope_of(&b), quarter, 1);
+    check_freqs(rope_of(&c), plain, 1);
+    unload(&a);
+    unload(&b);
+    unload(&c);
+}
+
+static void test_rope_factors(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = 8}, {.kind = TINY_END}};
+    const double want[4] = {0.125, 0.0125, 0.00125, 0.000125};
+    struct loaded l = load("llama", edits, NULL);
+    check_freqs(rope_of(&l), want, 1);
+    unload(&l);
+}
+
+static void test_rope_yarn(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_STR, "qwen2.rope.scaling.type", .s = "yarn"},
+        {TINY_F32, "qwen2.rope.scaling.factor", .f = 4},
+        {TINY_U32, "qwen2.rope.scaling.original_context_length", .u = 32768},
+        {.kind = TINY_END}};
+    // Pairs turn 32 times at 8 ln(32768 / 64 pi) / (2 ln 10000) = 2.21 and once at 3.72: from 2 to
+    // 4, so pairs 0 to 2 keep their frequency and pair 3 is half way.
+    const double want[4] = {1, 0.1, 0.01, 0.001 * 0.5 + 0.00025 * 0.5};
+    struct loaded l = load("qwen2", edits, NULL);
+    check_freqs(rope_of(&l), want, 1 + 0.1 * log(4));
+    unload(&l);
+}
+
+// ---- a window is honoured: far tokens make no difference, near ones do
+
+static float last_logit(const struct ht_plan *p, int32_t first_token) {
+    struct hearth_error err;
+    struct ht_backend *backend = NULL;
+    struct ht_prepared *pr = NULL;
+    const struct ht_backend_options o = {0};
+    const struct ht_limits l = {
+        .max_tokens = 40, .max_outputs = 1, .max_ctx = 40, .n_pages = 2, .kv_type = HEARTH_KV_F32};
+    int32_t tokens[40];
+    uint32_t pos[40], seq[40] = {0}, output = 39;
+    const uint32_t pages[2] = {1, 0};
+    const struct ht_batch_seq s = {pages, 2};
+    for (uint32_t i = 0; i < 40; i++)
+        tokens[i] = i == 0 ? first_token : (int32_t)(i * 7 % 96), pos[i] = i;
+    const struct ht_batch b = {.n_tokens = 40,
+                               .tokens = tokens,
+                               .pos = pos,
+                               .seq = seq,
+                               .n_seqs = 1,
+                               .seqs = &s,
+                               .n_outputs = 1,
+                               .outputs = &output};
+    const float *logits;
+    assert_int_equal(ht_backend_ref.open(&o, &backend, &err), HEARTH_OK);
+    assert_int_equal(ht_backend_ref.prepare(backend, p, &l, &pr, &err), HEARTH_OK);
+    assert_int_equal(ht_backend_ref.execute(pr, &b, &logits, &err), HEARTH_OK);
+    float y = logits[5];
+    ht_backend_ref.release(pr);
+    ht_backend_ref.close(backend);
+    return y;
+}
+
+static void test_window(void **state) {
+    (void)state;
+    // Two layers of a window of n reach back 2 (n - 1) positions: token 0 reaches 39 with 21.
+    static const struct tiny_edit w20[] = {{TINY_U32, "llama.attention.sliding_window", .u = 20},
+                                           {.kind = TINY_END}};
+    static const struct tiny_edit w21[] = {{TINY_U32, "llama.attention.sliding_window", .u = 21},
+                                           {.kind = TINY_END}};
+    struct loaded a = load("llama", w20, NULL), b = load("llama", w21, NULL);
+    assert_true(last_logit(ht_model_plan(a.m), 3) == last_logit(ht_model_plan(a.m), 4));
+    assert_true(last_logit(ht_model_plan(b.m), 3) != last_logit(ht_model_plan(b.m), 4));
+    unload(&a);
+    unload(&b);
+}
+
+static void test_plan_prints(void **state) {
+    (void)state;
+    struct loaded l = load("qwen3", NULL, NULL);
+    struct ht_buf out;
+    ht_buf_init(&out, 1 << 20);
+    assert_true(ht_plan_print(ht_model_plan(l.m), &out));
+    uint32_t lines = 0;
+    for (size_t i = 0; i < out.len; i++) lines += out.data[i] == '\n';
+    assert_int_equal(lines, ht_model_plan(l.m)->n_steps + 1);
+    assert_non_null(
+        strstr(out.data, "blk.1.attn_q[32], blk.1.attn_k[16], blk.1.attn_v[16] <- attn_norm"));
+    assert_non_null(strstr(out.data, "attn_q.weight F32 [32][32]"));
+    ht_buf_deinit(&out);
+    ht_buf_init(&out, 100); // too small: says so
+    assert_false(ht_plan_print(ht_model_plan(l.m), &out));
+    ht_buf_deinit(&out);
+    unload(&l);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_tied_output),
+        cmocka_unit_test(test_unused_is_said),
+        cmocka_unit_test(test_rope_plain_and_linear),
+        cmocka_unit_test(test_rope_factors),
+        cmocka_unit_test(test_rope_yarn),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_plan_prints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+// api: files with their metadata as JSON text, copies in other formats, the built-in model, and
+// running out of memory on the way to a model. Through hearth.h alone, but for the writer that
+// makes the files, and jansson, which reads the JSON back.
+#include "cmocka_all.h"
+
+#include <jansson.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc_mem.h"
+#include "gguf/gguf.h"
+#include "hearth/hearth.h"
+
+static char path[] = "/tmp/hearth-api-XXXXXX", path2[] = "/tmp/hearth-api-XXXXXX";
+
+static int make_paths(void **state) {
+    (void)state;
+    int a = mkstemp(path), b = mkstemp(path2);
+    if (a < 0 || b < 0) return -1;
+    close(a), close(b);
+    return 0;
+}
+
+static int remove_paths(void **state) {
+    (void)state;
+    unlink(path), unlink(path2);
+    return 0;
+}
+
+static const char *shared_folder(void) {
+    const char *s = getenv("HEARTH_SHARED");
+    return s ? s : "../shared";
+}
+
+// The path of a file below the shared folder; skips the test where it is absent.
+static void need_shared(char out[500], const char *name) {
+    snprintf(out, 500, "%s/%s", shared_folder(), name);
+    if (access(out, R_OK) == 0) return;
+    print_message("skipped: %s is not there (set HEARTH_SHARED)\n", out);
+    skip();
+}
+
+static hearth_file *open_file(const char *name) {
+    hearth_file *f;
+    struct hearth_error err;
+    if (hearth_file_open(name, &f, &err)) fail_msg("%s", err.message);
+    return f;
+}
+
+// ---- metadata
+
+static void write_meta(void) {
+    struct ht_gguf_writer *w;
+    struct hearth_error err;
+    static const struct ht_str words[] = {{"a", 1}, {"", 0}, {"\xc3\xa9\"", 3}};
+    static const float floats[] = {0.1f, 1e-30f, -0.0f, 16777216, NAN, -INFINITY};
+    static const uint64_t large[] = {UINT64_MAX, 0};
+    static const int8_t small[] = {-128, 127};
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_str(w, "general.architecture", "none", 4);
+    ht_gguf_put_str(w, "t.text", "tab\t quote\" back\\ \xf0\x9f\x98\x80 \xff \x01", 26);
+    ht_gguf_put_u32(w, "t.u32", 4294967295u);
+    ht_gguf_put_i32(w, "t.i32", -5);
+    ht_gguf_put_u64(w, "t.u64", UINT64_MAX);
+    ht_gguf_put_f32(w, "t.f32", 0.1f);
+    ht_gguf_put_bool(w, "t.yes", true);
+    ht_gguf_put_bool(w, "t.no", false);
+    ht_gguf_put_str_array(w, "t.words", words, 3);
+    ht_gguf_put_array(w, "t.floats", HT_GGUF_F32, floats, 6);
+    ht_gguf_put_array(w, "t.large", HT_GGUF_U64, large, 2);
+    ht_gguf_put_array(w, "t.small", HT_GGUF_I8, small, 2);
+    ht_gguf_put_array(w, "t.none", HT_GGUF_U32, NULL, 0);
+    static const double eighth = 1.0 / 3;
+    ht_gguf_put_array(w, "t.f64", HT_GGUF_F64, &eighth, 1);
+    static const float data[12] = {1, 2, 3};
+    ht_gguf_put_tensor(w, "m", HT_F32, 2, (const uint64_t[]){4, 3}, data);
+    ht_gguf_put_tensor(w, "v", HT_F32, 1, (const uint64_t[]){5}, data);
+    if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+}
+
+// The entry of a key, read back by jansson; its type text in *type.
+static json_t *meta(const hearth_file *f, const char *key, size_t max_items, char type[32]) {
+    for (size_t i = 0; i < hearth_file_n_meta(f); i++) {
+        const char *k;
+        char text[4096];
+        size_t n = hearth_file_meta(f, i, max_items, &k, type, text, sizeof text);
+        if (strcmp(k, key) != 0) continue;
+        assert_int_equal(n, strlen(text));
+        // Any shorter buffer gets the front of it, a 0, and the same length.
+        for (size_t n_buf = 0; n_buf <= n + 1; n_buf++) {
+            char cut[4096];
+            memset(cut, '#', sizeof cut);
+            assert_int_equal(hearth_file_meta(f, i, max_items, &k, type, n_buf ? cut : NULL, n_buf),
+                             n);
+            if (n_buf == 0) continue;
+            assert_int_equal(strlen(cut), n_buf - 1);
+            assert_memory_equal(cut, text, n_buf - 1);
+            assert_int_equal(cut[n_buf], '#');
+        }
+        json_error_t err;
+        json_t *v = json_loads(text, JSON_DECODE_ANY, &err);
+        if (!v) fail_msg("%s: %s: %s", key, text, err.text);
+        return v;
+    }
+    fail_msg("no key %s", key);
+    return NULL;
+}
+
+static void expect_meta(const hearth_file *f, const char *key, const char *type, json_t *v) {
+    char found[32];
+    json_t *m = meta(f, key, SIZE_MAX, found);
+    assert_string_equal(found, type);
+    if (!json_equal(m, v)) fail_msg("%s: %s", key, json_dumps(m, JSON_ENCODE_ANY));
+    json_decref(m);
+    json_decref(v);
+}
+
+static void test_meta(void **state) {
+    (void)state;
+    write_meta();
+    hearth_file *f = open_file(path);
+    char type[32];
+    expect_meta(f, "t.text", "str",
+                json_string("tab\t quote\" back\\ \xf0\x9f\x98\x80 \xef\xbf\xbd \x01"));
+    expect_meta(f, "t.u32", "u32", json_integer(4294967295));
+    expect_meta(f, "t.i32", "i32", json_integer(-5));
+    expect_meta(f, "t.yes", "bool", json_true());
+    expect_meta(f, "t.no", "bool", json_false());
+    expect_meta(f, "t.f32", "f32", json_real(0.1)); // not 0.10000000149
+    expect_meta(f, "t.words", "arr[str,3]", json_pack("[sss]", "a", "", "\xc3\xa9\""));
+    expect_meta(f, "t.small", "arr[i8,2]", json_pack("[ii]", -128, 127));
+    expect_meta(f, "t.none", "arr[u32,0]", json_array());
+    expect_meta(f, "t.f64", "arr[f64,1]", json_pack("[f]", 1.0 / 3));
+    json_t *m = meta(f, "t.words", 2, type);
+    json_t *cut = json_pack("[sss]", "a", "", "...");
+    assert_true(json_equal(m, cut));
+    json_decref(m), json_decref(cut);
+    m = meta(f, "t.words", 3, type); // exactly all: no "..."
+    assert_int_equal(json_array_size(m), 3);
+    json_decref(m);
+    // Numbers that are no JSON become strings; UINT64_MAX, too large for jansson, is looked at raw.
+    m = meta(f, "t.floats", SIZE_MAX, type);
+    assert_true(json_number_value(json_array_get(m, 0)) == 0.1);
+    assert_true((float)json_number_value(json_array_get(m, 1)) == 1e-30f);
+    assert_true(json_number_value(json_array_get(m, 3)) == 16777216);
+    assert_string_equal(json_string_value(json_array_get(m, 4)), "nan");
+    assert_string_equal(json_string_value(json_array_get(m, 5)), "-inf");
+    json_decref(m);
+    char text[100] = "";
+    const char *key = "";
+    for (size_t i = 0; i < hearth_file_n_meta(f) && strcmp(key, "t.large") != 0; i++)
+        hearth_file_meta(f, i, 9, &key, type, text, sizeof text);
+    assert_string_equal(text, "[18446744073709551615,0]");
+    assert_int_equal(hearth_file_meta(f, 999, 9, &key, type, text, sizeof text), 0);
+    hearth_file_close(f);
+}
+
+// A program may have set a locale in which 0.1 is written 0,1.
+static void test_meta_in_a_locale(void **state) {
+    (void)state;
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
+    const char *set = NULL;
+    for (size_t i = 0; i < 4 && !set; i++) set = setlocale(LC_NUMERIC, names[i]);
+    if (!set) {
+        print_message("skipped: no locale with a decimal comma is installed\n");
+        skip();
+    }
+    write_meta();
+    hearth_file *f = open_file(path);
+    char type[32];
+    json_t *m = meta(f, "t.f32", 1, type);
+    setlocale(LC_NUMERIC, "C");
+    assert_true(json_number_value(m) == 0.1);
+    json_decref(m);
+    hearth_file_close(f);
+}
+
+static void test_file(void **state) {
+    (void)state;
+    struct hearth_error err;
+    hearth_file *f = NULL;
+    assert_int_equal(hearth_file_open("/nonexistent", &f, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "/nonexistent"));
+    assert_int_equal(hearth_file_open(NULL, &f, NULL), HEARTH_E_ARG);
+    assert_int_equal(hearth_file_open_bytes("GGUF", 4, "four", &f, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "four"));
+    assert_null(f);
+    hearth_file_close(NULL);
+    write_meta();
+    f = open_file(path);
+    assert_int_equal(hearth_file_gguf_version(f), 3);
+    assert_int_equal(hearth_file_n_parts(f), 1);
+    assert_int_equal(hearth_file_n_tensors(f), 2);
+    FILE *file = fopen(path, "rb");
+    fseek(file, 0, SEEK_END);
+    assert_int_equal(hearth_file_bytes(f), ftell(file));
+    struct hearth_tensor_info t;
+    hearth_file_tensor(f, 0, &t);
+    assert_string_equal(t.name, "m");
+    assert_string_equal(t.format, "F32");
+    assert_int_equal(t.n_dims, 2);
+    assert_int_equal(t.dims[0], 3); // outermost first
+    assert_int_equal(t.dims[1], 4);
+    assert_int_equal(t.n_bytes, 48);
+    float data[3] = {0};
+    fseek(file, (long)t.offset, SEEK_SET);
+    assert_int_equal(fread(data, sizeof *data, 3, file), 3);
+    assert_true(data[0] == 1 && data[1] == 2 && data[2] == 3);
+    fclose(file);
+    hearth_file_tensor(f, 7, &t);
+    assert_int_equal(t.n_dims, 0);
+    // No architecture of that name, and no vocabulary.
+    hearth_model *m = NULL;
+    hearth_tokenizer *tok = NULL;
+    assert_int_equal(hearth_model_open_file(f, NULL, &m, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "none"));
+    assert_int_equal(hearth_tokenizer_create(f, &tok, &err), HEARTH_E_UNSUPPORTED);
+    struct hearth_tokens ids = {0};
+    assert_int_equal(hearth_encode(NULL, "x", 1, 0, &ids, &err), HEARTH_E_ARG);
+    assert_true(!m && !tok && !ids.ids);
+    hearth_file_close(f); // still the caller's
+}
+
+// ---- copies in other formats
+
+static float *read_tensor(const char *file_path, const char *name, const char **format,
+                          uint64_t dims[4], size_t *n) {
+    struct ht_gguf *g;
+    struct hearth_error err;
+    if (ht_gguf_open(file_path, &g, &err)) fail_msg("%s", err.message);
+    const struct ht_gguf_tensor *t = ht_gguf_find_tensor(g, name);
+    assert_non_null(t);
+    const struct ht_format_info *info = ht_format_get(t->format);
+    *n = 1;
+    for (int d = 0; d < 4; d++) *n *= dims[d] = t->ne[d];
+    *format = info->name;
+    float *out = test_malloc(*n * sizeof *out);
+    info->to_f32(t->data, out, *n / info->block_len);
+    ht_gguf_close(g);
+    return out;
+}
+
+// Matrices are off by no more than the format's rounding, everything else is the same.
+static void check_copy(const char *from, const char *to, const char *format, double max_relative) {
+    hearth_file *a = open_file(from), *b = open_file(to);
+    assert_int_equal(hearth_file_n_tensors(a), hearth_file_n_tensors(b));
+    for (size_t i = 0; i < hearth_file_n_tensors(a); i++) {
+        struct hearth_tensor_info ta, tb;
+        hearth_file_tensor(a, i, &ta);
+        hearth_file_tensor(b, i, &tb);
+        assert_string_equal(ta.name, tb.name);
+        bool matrix = ta.n_dims > 1 && !strstr(ta.name, "ffn_gate_inp");
+        assert_string_equal(tb.format, matrix ? format : "F32");
+        const char *fa, *fb;
+        uint64_t da[4], db[4];
+        size_t na, nb;
+        float *x = read_tensor(from, ta.name, &fa, da, &na);
+        float *y = read_tensor(to, tb.name, &fb, db, &nb);
+        assert_memory_equal(da, db, sizeof da);
+        for (size_t k = 0; k < na; k += 32) { // blocks of Q8_0 share a scale
+            double largest = 0;
+            size_t end = k + 32 < na ? k + 32 : na;
+            for (size_t j = k; j < end; j++) largest = fmax(largest, fabs(x[j]));
+            for (size_t j = k; j < end; j++) {
+                double bound = matrix ? largest * max_relative : 0;
+                if (!(fabs((double)x[j] - y[j]) <= bound))
+                    fail_msg("%s[%zu]: %g, %g", ta.name, j, x[j], y[j]);
+            }
+        }
+        test_free(x), test_free(y);
+    }
+    hearth_file_close(a);
+    hearth_file_close(b);
+}
+
+static void test_quantize(void **state) {
+    (void)state;
+    char model[500];
+    struct hearth_error err;
+    need_shared(model, "golden/archs/qwen3moe-moe.gguf");
+    hearth_file *f = open_file(model);
+    static const struct {
+        const char *format;
+        double max_relative; // of the block's largest weight
+        int file_type;
+    } cases[] = {{"F32", 0, 0},
+                 {"F16", 0x1p-11, 1},
+                 {"BF16", 0x1p-8, 32},
+                 {"q8_0", 0.501 / 127 + 0x1p-11, 7}};
+    for (size_t i = 0; i < 4; i++) {
+        if (hearth_quantize(f, path2, cases[i].format, &err)) fail_msg("%s", err.message);
+        check_copy(model, path2, i == 3 ? "Q8_0" : cases[i].format, cases[i].max_relative);
+        hearth_file *copy = open_file(path2);
+        char type[32];
+        expect_meta(copy, "general.file_type", "u32", json_integer(cases[i].file_type));
+        expect_meta(copy, "general.architecture", "str", json_string("qwen3moe"));
+        hearth_file_close(copy);
+        (void)type;
+        // The copy of a copy in the same format is the same.
+        if (i != 3) continue;
+        copy = open_file(path2);
+        if (hearth_quantize(copy, path, "Q8_0", &err)) fail_msg("%s", err.message);
+        hearth_file_close(copy);
+        char command[100];
+        snprintf(command, sizeof command, "cmp %s %s", path, path2);
+        assert_int_equal(system(command), 0);
+    }
+    assert_int_equal(hearth_quantize(f, path2, "Q4_K", &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "Q4_K"));
+    assert_int_equal(hearth_quantize(f, path2, "nonsense", &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(hearth_quantize(f, "/nonexistent/out.gguf", "F16", &err), HEARTH_E_IO);
+    hearth_file_close(f);
+}
+
+// ---- models
+
+static bool count_lines(void *user, const char *text, size_t n_bytes) {
+    size_t *n_lines = user;
+    assert_true(n_bytes > 0 && memchr(text, '\n', n_bytes) == text + n_bytes - 1);
+    return ++*n_lines != 5;
+}
+
+static bool keep_all(void *user, const char *text, size_t n_bytes) {
+    (void)text;
+    *(size_t *)user += n_bytes;
+    return true;
+}
+
+static void test_model(void **state) {
+    (void)state;
+    char name[500];
+    struct hearth_error err;
+    need_shared(name, "golden/archs/qwen3-dense.gguf");
+    uint64_t live = ht_test_alloc_get().n_live;
+    hearth_model *m;
+    if (hearth_model_open(name, NULL, &m, &err)) fail_msg("%s", err.message);
+    struct hearth_model_info info;
+    hearth_model_get_info(m, &info);
+    assert_string_equal(info.arch, "qwen3");
+    assert_true(info.n_layers > 0 && info.dim % info.n_heads == 0 && info.n_experts == 0);
+    assert_int_equal(hearth_file_n_parts(hearth_model_file(m)), 1);
+    assert_non_null(strstr(hearth_architectures(), "qwen3"));
+    size_t n = 0;
+    assert_int_equal(hearth_model_write_plan(m, count_lines, &n), HEARTH_E_CANCELLED);
+    assert_int_equal(n, 5);
+    assert_int_equal(hearth_model_write_plan(m, keep_all, &n), HEARTH_OK);
+    hearth_model_close(m);
+    hearth_model_close(NULL);
+    assert_int_equal(ht_test_alloc_get().n_live, live);
+}
+
+// Every allocation on the way to a model fails in turn: a status, a sentence, nothing left over.
+static void test_no_memory(void **state) {
+    (void)state;
+    static const char *const names[] = {"golden/archs/llama-dense.gguf", "tokenizers/gpt2.gguf"};
+    char name[500];
+    for (size_t i = 0; i < 2; i++) {
+        need_shared(name, names[i]);
+        uint64_t live = ht_test_alloc_get().n_live, n = 1;
+        for (;; n++) {
+            hearth_file *f = NULL;
+            hearth_model *m = NULL;
+            hearth_tokenizer *t = NULL;
+            struct hearth_error err = {0};
+            ht_test_alloc_fail_at(n);
+            enum hearth_status s =
+                i == 0 ? hearth_model_open(name, NULL, &m, &err) : hearth_file_open(name, &f, &err);
+            if (!s && i == 1) s = hearth_tokenizer_create(f, &t, &err);
+            bool failed = ht_test_alloc_failed();
+            ht_test_alloc_reset();
+            hearth_tokenizer_destroy(t);
+            hearth_file_close(f);
+            hearth_model_close(m);
+            assert_int_equal(ht_test_alloc_get().n_live, live);
+            if (!failed) {
+                assert_int_equal(s, HEARTH_OK);
+                break;
+            }
+            // OK: what could be done without (giving back the rest of a block, say) was.
+            if (s && (s != HEARTH_E_NOMEM || !err.message[0]))
+                fail_msg("%s: allocation %d: %s: %s", names[i], (int)n, hearth_status_name(s),
+                         err.message);
+            assert_true(n < 100000);
+        }
+        assert_true(n > 3);
+    }
+}
+
+static void test_builtin(void **state) {
+    (void)state;
+    hearth_model *m = NULL;
+    struct hearth_error err;
+    enum hearth_status s = hearth_model_open_builtin(NULL, &m, &err);
+    if (s == HEARTH_E_UNSUPPORTED) {
+        assert_non_null(strstr(err.message, "built-in"));
+        print_message("skipped: this build has no built-in model\n");
+        skip();
+    }
+    if (s) fail_msg("%s", err.message);
+    struct hearth_model_info info;
+    hearth_model_get_info(m, &info);
+    assert_true(info.n_params > 1000000);
+    // Its bytes are those of the file it was made of.
+    hearth_file *f = open_file("data/spark.gguf");
+    assert_int_equal(hearth_file_bytes(f), hearth_file_bytes(hearth_model_file(m)));
+    hearth_file_close(f);
+    const char *text = "Once upon a time there was a fox.";
+    struct hearth_tokens ids;
+    const hearth_tokenizer *t = hearth_model_tokenizer(m);
+    if (hearth_encode(t, text, strlen(text), HEARTH_ENCODE_PLAIN, &ids, &err))
+        fail_msg("%s", err.message);
+    hearth_detokenizer *d;
+    assert_int_equal(hearth_detokenizer_create(t, false, &d, &err), HEARTH_OK);
+    char back[200] = "";
+    for (size_t i = 0; i < ids.n; i++) {
+        const char *piece;
+        size_t n;
+        assert_int_equal(hearth_detokenize(d, ids.ids[i], &piece, &n), HEARTH_OK);
+        strncat(back, piece, n);
+    }
+    assert_string_equal(back, text);
+    const char *piece;
+    size_t n;
+    assert_int_equal(hearth_detokenize(d, -1, &piece, &n), HEARTH_E_ARG);
+    assert_int_equal(hearth_detokenize(d, hearth_tokenizer_n_vocab(t), &piece, &n), HEARTH_E_ARG);
+    hearth_detokenizer_destroy(d);
+    hearth_tokens_free(&ids);
+    hearth_tokens_free(&ids);
+    hearth_model_close(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_meta),    cmocka_unit_test(test_meta_in_a_locale),
+        cmocka_unit_test(test_file),    cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_model),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_builtin),
+    };
+    return cmocka_run_group_tests_name("api", tests, make_paths, remove_paths);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+// The writer: what it wrote reads back the same, refusals stick, a failure leaves the old file, and
+// memory that runs out at any point is told and freed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "alloc_mem.h"
+#include "gguf/gguf.h"
+#include "unit/gguf_make.h"
+
+static char folder[] = "/tmp/hearth-gguf-XXXXXX", path[64], copy[64];
+
+static int set_up(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof(path), "%s/w.gguf", folder);
+    snprintf(copy, sizeof(copy), "%s/c.gguf", folder);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    unlink(path);
+    unlink(copy);
+    return rmdir(folder); // fails if a temporary file was left behind
+}
+
+static const float weights[6] = {1, -2, 3, 0.5f, 0, 9};
+static const uint8_t blocks[68] = {1, 2, 3};
+
+static void put_all(struct ht_gguf_writer *w) {
+    ht_gguf_put_str(w, "general.architecture", "llama", 5);
+    ht_gguf_put_u32(w, "general.alignment", 64);
+    ht_gguf_put_u64(w, "a.u64", UINT64_MAX);
+    ht_gguf_put_i32(w, "a.i32", -7);
+    ht_gguf_put_f32(w, "a.f32", 1.5f);
+    ht_gguf_put_bool(w, "a.bool", true);
+    ht_gguf_put_str_array(w, "a.words", (struct ht_str[]){{"the", 3}, {NULL, 0}, {"a\0b", 3}}, 3);
+    ht_gguf_put_array(w, "a.list", HT_GGUF_I16, (int16_t[]){-1, 2, 300}, 3);
+    ht_gguf_put_array(w, "a.none", HT_GGUF_F32, NULL, 0);
+    ht_gguf_put_tensor(w, "t.f32", HT_F32, 2, (uint64_t[]){3, 2}, weights);
+    ht_gguf_put_tensor(w, "t.q8", HT_Q8_0, 1, (uint64_t[]){64}, blocks);
+}
+
+static void check_all(const struct ht_gguf *g) {
+    struct ht_str s;
+    uint32_t u = 0;
+    const uint8_t *cursor = NULL;
+    assert_int_equal(ht_gguf_version(g), 3);
+    assert_int_equal(ht_gguf_n_kv(g), 9);
+    assert_int_equal(ht_gguf_get_u32(g, "general.alignment", true, &u, NULL), HEARTH_OK);
+    assert_int_equal(u, 64);
+    assert_true(ht_gguf_num_at(ht_gguf_find(g, "a.u64"), 0) == 18446744073709551616.0);
+    assert_int_equal(ht_gguf_int_at(ht_gguf_find(g, "a.i32"), 0), -7);
+    assert_true(ht_gguf_num_at(ht_gguf_find(g, "a.f32"), 0) == 1.5);
+    assert_int_equal(ht_gguf_find(g, "a.bool")->value[0], 1);
+    assert_int_equal(ht_gguf_int_at(ht_gguf_find(g, "a.list"), 2), 300);
+    assert_int_equal(ht_gguf_find(g, "a.none")->n, 0);
+    const struct ht_gguf_kv *words = ht_gguf_find(g, "a.words");
+    for (int i = 0; i < 3; i++) assert_true(ht_gguf_next_str(words, &cursor, &s));
+    assert_int_equal(s.len, 3);
+    assert_memory_equal(s.data, "a\0b", 3);
+    const struct ht_gguf_tensor *t = ht_gguf_find_tensor(g, "t.f32");
+    assert_int_equal(t->n_dims, 2);
+    assert_int_equal(t->ne[0], 3);
+    assert_int_equal(t->ne[1], 2);
+    assert_int_equal(t->offset % 64, 0);
+    assert_memory_equal(t->data, weights, sizeof(weights));
+    t = ht_gguf_find_tensor(g, "t.q8");
+    assert_int_equal(t->offset % 64, 0);
+    assert_int_equal(t->n_bytes, sizeof(blocks));
+    assert_memory_equal(t->data, blocks, sizeof(blocks));
+}
+
+static struct ht_gguf *open_path(const char *p) {
+    struct hearth_error err;
+    struct ht_gguf *g = NULL;
+    if (ht_gguf_open(p, &g, &err)) fail_msg("%s", err.message);
+    return g;
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    put_all(w);
+    if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+    struct ht_gguf *g = open_path(path);
+    check_all(g);
+
+    // Copied entry by entry, the file comes out byte for byte the same.
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    for (size_t i = 0; i < ht_gguf_n_kv(g); i++) ht_gguf_put_kv(w, ht_gguf_kv_at(g, i));
+    for (size_t i = 0; i < ht_gguf_n_tensors(g); i++) {
+        const struct ht_gguf_tensor *t = ht_gguf_tensor_at(g, i);
+        ht_gguf_put_tensor(w, t->name, t->format, t->n_dims, t->ne, t->data);
+    }
+    if (ht_gguf_writer_finish(w, copy, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+    struct ht_gguf *c = open_path(copy);
+    assert_int_equal(ht_gguf_file_bytes(c), ht_gguf_file_bytes(g));
+    const struct ht_gguf_tensor *tg = ht_gguf_tensor_at(g, 0), *tc = ht_gguf_tensor_at(c, 0);
+    assert_int_equal(tg->offset, tc->offset);
+    assert_memory_equal(tg->data - tg->offset, tc->data - tc->offset, ht_gguf_file_bytes(g));
+    ht_gguf_close(c);
+    ht_gguf_close(g);
+}
+
+// The writer against bytes made by hand.
+static void test_exact_bytes(void **state) {
+    (void)state;
+    static struct bytes o;
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    uint8_t got[1024];
+    put_head(&o, 3, 1, 2);
+    put_key(&o, "general.name", HT_GGUF_STR);
+    put_str(&o, "x");
+    put_key(&o, "a.b", HT_GGUF_BOOL);
+    put(&o, "\1", 1);
+    put_tensor(&o, "t", 2, (uint64_t[]){3, 2}, HT_F32, 0);
+    put_pad(&o, 32);
+    put(&o, weights, sizeof(weights));
+    put_pad(&o, 32);
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_str(w, "general.name", "x", 1);
+    ht_gguf_put_bool(w, "a.b", true);
+    ht_gguf_put_tensor(w, "t", HT_F32, 2, (uint64_t[]){3, 2}, weights);
+    assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_OK);
+    ht_gguf_writer_destroy(w);
+    FILE *f = fopen(path, "rb");
+    size_t n = fread(got, 1, sizeof(got), f);
+    fclose(f);
+    assert_int_equal(n, o.n);
+    assert_memory_equal(got, o.b, n);
+}
+
+static void refuse(void (*spoil)(struct ht_gguf_writer *), enum hearth_status status,
+                   const char *says) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct ht_gguf_writer *w;
+    struct stat before, after;
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_u32(w, "a.first", 1);
+    ht_gguf_put_tensor(w, "t.first", HT_F32, 2, (uint64_t[]){3, 2}, weights);
+    spoil(w);
+    ht_gguf_put_u32(w, "a.last", 1); // does not make it good again
+    enum hearth_status s = ht_gguf_writer_finish(w, path, &err);
+    if (s != status || !strstr(err.message, says)) fail_msg("%s, not %s", err.message, says);
+    ht_gguf_writer_destroy(w);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino); // the old file stands
+}
+
+static void key_twice(struct ht_gguf_writer *w) {
+    ht_gguf_put_f32(w, "a.first", 1);
+}
+static void key_empty(struct ht_gguf_writer *w) {
+    ht_gguf_put_u32(w, "", 1);
+}
+static void key_control(struct ht_gguf_writer *w) {
+    ht_gguf_put_u32(w, "a\nb", 1);
+}
+static void align_odd(struct ht_gguf_writer *w) {
+    ht_gguf_put_u32(w, "general.alignment", 48);
+}
+static void array_of_str(struct ht_gguf_writer *w) {
+    ht_gguf_put_array(w, "a.b", HT_GGUF_STR, "x", 1);
+}
+static void array_huge(struct ht_gguf_writer *w) {
+    ht_gguf_put_array(w, "a.b", HT_GGUF_F64, "x", SIZE_MAX / 4);
+}
+static void tensor_twice(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.first", HT_F32, 1, (uint64_t[]){6}, weights);
+}
+static void tensor_block(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.b", HT_Q8_0, 1, (uint64_t[]){33}, weights);
+}
+static void tensor_dims(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.b", HT_F32, 5, (uint64_t[]){1, 1, 1, 1, 1}, weights);
+}
+static void tensor_zero(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.b", HT_F32, 2, (uint64_t[]){4, 0}, weights);
+}
+static void tensor_format(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.b", (enum ht_format)5, 1, (uint64_t[]){4}, weights);
+}
+static void tensor_long(struct ht_gguf_writer *w) {
+    char name[66] = {0};
+    memset(name, 'n', 65);
+    ht_gguf_put_tensor(w, name, HT_F32, 1, (uint64_t[]){4}, weights);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    refuse(key_twice, HEARTH_E_ARG, "metadata key a.first was given twice");
+    refuse(key_empty, HEARTH_E_ARG, "metadata key ''");
+    refuse(key_control, HEARTH_E_ARG, "'a\\x0ab'");
+    refuse(align_odd, HEARTH_E_ARG, "general.alignment is 48");
+    refuse(array_of_str, HEARTH_E_ARG, "a.b: numbers or bools were expected, not str");
+    refuse(array_huge, HEARTH_E_ARG, "a.b");
+    refuse(tensor_twice, HEARTH_E_ARG, "tensor t.first was given twice");
+    refuse(tensor_block, HEARTH_E_ARG, "tensor t.b");
+    refuse(tensor_dims, HEARTH_E_ARG, "tensor t.b of 5 dimensions");
+    refuse(tensor_zero, HEARTH_E_ARG, "tensor t.b");
+    refuse(tensor_format, HEARTH_E_ARG, "(unknown)");
+    refuse(tensor_long, HEARTH_E_ARG, "tensor name");
+}
+
+static void test_no_place(void **state) {
+    (void)state;
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    char sub[128];
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    put_all(w);
+    snprintf(sub, sizeof(sub), "%s/none/w.gguf", folder);
+    assert_int_equal(ht_gguf_writer_finish(w, sub, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "none/w.gguf.tmp: cannot be created"));
+    if (access("/dev/full", W_OK) == 0) { // every write fails there
+        snprintf(sub, sizeof(sub), "%s/full", folder);
+        char tmp[160];
+        snprintf(tmp, sizeof(tmp), "%s.tmp", sub);
+        assert_int_equal(symlink("/dev/full", tmp), 0);
+        assert_int_equal(ht_gguf_writer_finish(w, sub, &err), HEARTH_E_IO);
+        assert_non_null(strstr(err.message, "cannot be written: No space left"));
+        assert_int_not_equal(access(tmp, F_OK), 0);
+    }
+    // A finish that failed may be tried again elsewhere.
+    assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_OK);
+    ht_gguf_writer_destroy(w);
+    struct ht_gguf *g = open_path(path);
+    check_all(g);
+    ht_gguf_close(g);
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    for (uint64_t n = 1; n < 1000; n++) {
+        struct hearth_error err = {HEARTH_OK, ""};
+        struct ht_gguf_writer *w = NULL;
+        uint64_t before = ht_test_alloc_get().n_live_bytes;
+        ht_test_alloc_fail_at(n);
+        enum hearth_status s = ht_gguf_writer_create(&w, &err);
+        if (!s) {
+            put_all(w);
+            s = ht_gguf_writer_finish(w, path, &err);
+        }
+        bool failed = ht_test_alloc_failed();
+        ht_test_alloc_fail_at(0);
+        ht_gguf_writer_destroy(w);
+        assert_int_equal(ht_test_alloc_get().n_live_bytes, before);
+        // A buffer that could not double its room may still get the little it needs.
+        assert_true(s == HEARTH_OK || (failed && s == HEARTH_E_NOMEM));
+        if (!failed) {
+            assert_true(n > 5);
+            return;
+        }
+    }
+    fail_msg("writing never got through");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_exact_bytes),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

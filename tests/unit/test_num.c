@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Elementary functions against the C library's double versions, over a stride through all floats,
+// and reductions against their order written out the slow way.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/num.h"
+
+static float from_bits(uint32_t u) {
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static uint32_t to_bits(float f) {
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+// |got - want| in units of the last place of want, for a normal want.
+static double ulps(float got, double want) {
+    int e;
+    frexp(want, &e);
+    double ulp = ldexp(1.0, (e < -125 ? -125 : e) - 24);
+    return fabs((double)got - want) / ulp;
+}
+
+struct function {
+    const char *name;
+    float (*f)(float);
+    double (*want)(double);
+    float lo, hi;    // checked for lo < x < hi
+    double max_ulps; // relative bound ...
+    double max_abs;  // ... or this absolute one; either suffices
+};
+
+static double want_sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+static double want_silu(double x) {
+    return x / (1 + exp(-x));
+}
+static double want_gelu_tanh(double x) {
+    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+static double want_gelu_erf(double x) {
+    return x / 2 * (1 + erf(x / sqrt(2)));
+}
+
+static const struct function functions[] = {
+    {"exp", ht_expf, exp, HT_EXP_MIN, HT_EXP_MAX, 1.0, 0},
+    {"sigmoid", ht_sigmoidf, want_sigmoid, -87, INFINITY, 2.5, 0},
+    {"silu", ht_siluf, want_silu, -87, INFINITY, 3, 1e-37},
+    {"tanh", ht_tanhf, tanh, -INFINITY, INFINITY, 1.6, 0},
+    {"erf", ht_erff, erf, -INFINITY, INFINITY, 1.6, 0},
+    // u's own rounding error grows with x: relative to the result's falling tail it may be large
+    {"gelu_tanh", ht_gelu_tanhf, want_gelu_tanh, -INFINITY, INFINITY, 4, 3e-7},
+    {"gelu_erf", ht_gelu_erff, want_gelu_erf, -INFINITY, INFINITY, 4, 4e-7},
+};
+
+static void test_functions(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        const struct function *f = &functions[i];
+        double worst = 0;
+        float worst_x = 0;
+        for (uint64_t u = 0; u <= UINT32_MAX; u += 4099) { // prime: a million floats
+            float x = from_bits((uint32_t)u);
+            if (!(x > f->lo && x < f->hi) || isinf(x)) continue;
+            float got = f->f(x);
+            double want = f->want((double)x);
+            if (fabs(want) < 1.2e-38) continue;
+            double d = ulps(got, want);
+            if (fabs((double)got - want) <= f->max_abs) d = 0;
+            if (!(d <= worst)) worst = d, worst_x = x;
+        }
+        print_message("%-10s at most %.3f ulp (x = %a)\n", f->name, worst, (double)worst_x);
+        if (!(worst <= f->max_ulps)) fail_msg("%s: %f ulp at %a", f->name, worst, (double)worst_x);
+    }
+}
+
+static void test_exp_bounds(void **state) {
+    (void)state;
+    assert_true(ht_expf(-INFINITY) == 0 && ht_expf(-1e30f) == 0 && ht_expf(HT_EXP_MIN) == 0);
+    assert_true(isinf(ht_expf(INFINITY)) && isinf(ht_expf(HT_EXP_MAX)));
+    assert_true(isnan(ht_expf(NAN)) && isnan(ht_tanhf(NAN)) && isnan(ht_erff(NAN)));
+    assert_true(isnan(ht_siluf(NAN)) && isnan(ht_gelu_erff(NAN)) && isnan(ht_gelu_tanhf(NAN)));
+    assert_true(ht_expf(0) == 1 && ht_expf(-0.0f) == 1 && ht_expf(1e-30f) == 1);
+    assert_true(ht_tanhf(INFINITY) == 1 && ht_tanhf(-INFINITY) == -1 && ht_erff(-50) == -1);
+    // Every float near the two bounds is normal and close.
+    for (uint32_t k = 1; k < 200000; k++) {
+        float lo = from_bits(to_bits(HT_EXP_MIN) - k), hi = from_bits(to_bits(HT_EXP_MAX) - k);
+        assert_true(isnormal(ht_expf(lo)) && isnormal(ht_expf(hi)));
+        assert_true(ulps(ht_expf(lo), exp(lo)) < 1 && ulps(ht_expf(hi), exp(hi)) < 1);
+    }
+}
+
+// exp never falls: a sampler and a softmax may rely on the order of equal-bit inputs.
+static void test_exp_monotone(void **state) {
+    (void)state;
+    float last = 0;
+    for (float x = -20; x < 20; x = nextafterf(x, INFINITY)) {
+        float y = ht_expf(x);
+        if (y < last) fail_msg("exp falls at %a", (double)x);
+        last = y;
+        if (fabsf(x) < 1e-3f) x += 1e-9f;
+        x += 2e-6f;
+    }
+}
+
+static void check_sincos(double x, double *worst) {
+    double s, c;
+    ht_sincos(x, &s, &c);
+    double e = fmax(fabs(s - sin(x)), fabs(c - cos(x)));
+    if (!(e <= *worst)) *worst = e;
+}
+
+static void test_sincos(void **state) {
+    (void)state;
+    double worst = 0;
+    uint64_t r = 88172645463325252u;
+    for (int i = 0; i < 400000; i++) {
+        r ^= r << 13, r ^= r >> 7, r ^= r << 17; // xorshift (Marsaglia 2003)
+        double unit = (double)(r >> 11) * 0x1p-53;
+        double x = ldexp(unit, (int)(r % 61) - 20); // up to 2^40
+        check_sincos(r & 1024 ? x : -x, &worst);
+    }
+    for (int64_t n = -100000; n < 100000; n++) // multiples of pi/4 and their neighbours
+        for (int k = -1; k <= 1; k++)
+            check_sincos((double)n * (M_PI / 4) * (1 + k * 0x1p-50), &worst);
+    check_sincos(0, &worst);
+    check_sincos(0x1p40, &worst);
+    print_message("sincos     at most %.3g off\n", worst);
+    assert_true(worst < 1e-15);
+}
+
+static float slow_lane_sum(const float *x, uint32_t n, int lane, int square) {
+    float s = 0;
+    for (uint32_t i = (uint32_t)lane; i < n; i += 16) s = square ? fmaf(x[i], x[i], s) : s + x[i];
+    return s;
+}
+
+static float slow_sum(const float *x, uint32_t n, int square) {
+    float a[16], b[8], c[4];
+    for (int j = 0; j < 16; j++) a[j] = slow_lane_sum(x, n, j, square);
+    for (int j = 0; j < 8; j++) b[j] = a[j] + a[j + 8];
+    for (int j = 0; j < 4; j++) c[j] = b[j] + b[j + 4];
+    return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+static void test_reductions(void **state) {
+    (void)state;
+    float x[515];
+    uint32_t r = 1;
+    for (uint32_t i = 0; i < 515; i++) {
+        r = r * 1664525u + 1013904223u;
+        x[i] = ((float)(r >> 8) * 0x1p-24f - 0.5f) * (i % 7 == 0 ? 1e4f : 1.0f);
+    }
+    for (uint32_t n = 0; n <= 515; n++) {
+        assert_int_equal(to_bits(ht_sum16(x, n)), to_bits(slow_sum(x, n, 0)));
+        assert_int_equal(to_bits(ht_sum_sq16(x, n)), to_bits(slow_sum(x, n, 1)));
+        float m = -INFINITY;
+        for (uint32_t i = 0; i < n; i++) m = fmaxf(m, x[i]);
+        assert_true(ht_max16(x, n) == m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions),    cmocka_unit_test(test_exp_bounds),
+        cmocka_unit_test(test_exp_monotone), cmocka_unit_test(test_sincos),
+        cmocka_unit_test(test_reductions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

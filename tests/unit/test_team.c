@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// base: the thread team. Also run under the thread sanitizer (label tsan): the slots below are
+// plain memory, so a barrier that orders too little is a race it reports.
+#include "cmocka_all.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "alloc_mem.h"
+#include "base/team.h"
+
+// Linked with --wrap=pthread_create: the n-th thread from now cannot be had.
+static int n_until_no_thread;
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg) {
+    if (n_until_no_thread > 0 && --n_until_no_thread == 0) return EAGAIN;
+    return __real_pthread_create(t, a, fn, arg);
+}
+
+static void nap(long ns) {
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+struct ring {
+    struct ht_team *team;
+    long slots[HT_TEAM_MAX];
+    int n_rounds;
+    long nap_ns; // of one thread in turn, so that the others go to sleep
+    _Atomic int n_wrong;
+};
+
+// Each round every thread writes its slot; after the barrier all must see all; after a second one
+// they go on. Read by others, written by one, with nothing but the barriers between.
+static void walk_ring(void *arg, int thread, int n_threads) {
+    struct ring *r = arg;
+    for (int round = 1; round <= r->n_rounds; round++) {
+        if (r->nap_ns && round % n_threads == thread) nap(r->nap_ns);
+        r->slots[thread] += thread + round;
+        ht_team_barrier(r->team, thread);
+        for (int i = 0; i < n_threads; i++)
+            if (r->slots[i] != (long)i * round + (long)round * (round + 1) / 2)
+                atomic_fetch_add(&r->n_wrong, 1);
+        ht_team_barrier(r->team, thread);
+    }
+}
+
+static void run_ring(int n_threads, int n_rounds, long nap_ns) {
+    struct ring *r = test_calloc(1, sizeof *r);
+    struct hearth_error err;
+    assert_int_equal(ht_team_create(n_threads, &r->team, &err), HEARTH_OK);
+    assert_int_equal(ht_team_size(r->team), n_threads);
+    r->n_rounds = n_rounds;
+    r->nap_ns = nap_ns;
+    ht_team_run(r->team, walk_ring, r);
+    assert_int_equal(r->n_wrong, 0);
+    for (int i = 0; i < n_threads; i++)
+        assert_int_equal(r->slots[i], (long)i * n_rounds + (long)n_rounds * (n_rounds + 1) / 2);
+    ht_team_destroy(r->team);
+    test_free(r);
+}
+
+static void test_barriers(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 8};
+    for (int i = 0; i < 4; i++) run_ring(sizes[i], 300, 0);
+}
+
+static void test_barriers_asleep(void **state) {
+    (void)state;
+    run_ring(2, 30, 500000);
+    run_ring(3, 30, 500000);
+    run_ring(8, 20, 500000);
+}
+
+struct sums {
+    uint64_t n;
+    uint64_t part[8];
+};
+
+static void add_share(void *arg, int thread, int n_threads) {
+    struct sums *s = arg;
+    size_t begin, end;
+    ht_team_share(s->n, 4, thread, n_threads, &begin, &end);
+    s->part[thread] = 0;
+    for (size_t i = begin; i < end; i++) s->part[thread] += i + 1;
+}
+
+// Many short regions, with and without time to fall asleep between them; the caller reads what the
+// threads wrote.
+static void test_regions(void **state) {
+    (void)state;
+    for (int n_threads = 1; n_threads <= 4; n_threads++) {
+        struct ht_team *t;
+        assert_int_equal(ht_team_create(n_threads, &t, NULL), HEARTH_OK);
+        for (uint64_t n = 0; n < 300; n++) {
+            struct sums s = {.n = n};
+            ht_team_run(t, add_share, &s);
+            uint64_t sum = 0;
+            for (int i = 0; i < n_threads; i++) sum += s.part[i];
+            assert_int_equal(sum, n * (n + 1) / 2);
+            if (n % 100 == 0) nap(1000000);
+        }
+        ht_team_destroy(t);
+    }
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    for (size_t n = 0; n < 200; n++)
+        for (int n_threads = 1; n_threads < 10; n_threads++)
+            for (size_t unit = 1; unit < 40; unit += 6) {
+                size_t at = 0;
+                for (int i = 0; i < n_threads; i++) {
+                    size_t begin, end;
+                    ht_team_share(n, unit, i, n_threads, &begin, &end);
+                    assert_int_equal(begin, at); // without gap or overlap
+                    assert_true(end >= begin && end <= n);
+                    assert_true(begin % unit == 0 || begin == n);
+                    at = end;
+                }
+                assert_int_equal(at, n);
+            }
+}
+
+static void *drive_team(void *arg) {
+    (void)arg;
+    struct ht_team *t;
+    if (ht_team_create(3, &t, NULL) != HEARTH_OK) return NULL;
+    bool ok = true;
+    for (uint64_t n = 0; n < 100; n++) {
+        struct sums s = {.n = n};
+        ht_team_run(t, add_share, &s);
+        ok = ok && s.part[0] + s.part[1] + s.part[2] == n * (n + 1) / 2;
+    }
+    ht_team_destroy(t);
+    return ok ? arg : NULL;
+}
+
+static void test_two_teams(void **state) {
+    (void)state;
+    pthread_t other;
+    int mark;
+    void *result;
+    assert_int_equal(pthread_create(&other, NULL, drive_team, &mark), 0);
+    assert_ptr_equal(drive_team(&mark), &mark);
+    assert_int_equal(pthread_join(other, &result), 0);
+    assert_ptr_equal(result, &mark);
+}
+
+static void test_create_refuses(void **state) {
+    (void)state;
+    struct ht_team *t = (struct ht_team *)(void *)state;
+    struct hearth_error err;
+    assert_int_equal(ht_team_create(-1, &t, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "-1 threads"));
+    assert_int_equal(ht_team_create(HT_TEAM_MAX + 1, &t, &err), HEARTH_E_ARG);
+    uint64_t live = ht_test_alloc_get().n_live;
+    ht_test_alloc_fail_at(1);
+    assert_int_equal(ht_team_create(2, &t, &err), HEARTH_E_NOMEM);
+    ht_test_alloc_reset();
+    for (int n = 1; n <= 7; n++) { // the n-th of seven threads does not start
+        n_until_no_thread = n;
+        assert_int_equal(ht_team_create(8, &t, &err), HEARTH_E_LIMIT);
+        n_until_no_thread = 0;
+        assert_non_null(strstr(err.message, "of 8 could not be started"));
+    }
+    assert_ptr_equal(t, state); // untouched
+    assert_int_equal(ht_test_alloc_get().n_live, live);
+    ht_team_destroy(NULL);
+    assert_int_equal(ht_team_create(0, &t, &err), HEARTH_OK);
+    assert_int_equal(ht_team_size(t), ht_team_default_threads());
+    ht_team_destroy(t);
+    assert_int_equal(ht_test_alloc_get().n_live, live);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_barriers),  cmocka_unit_test(test_barriers_asleep),
+        cmocka_unit_test(test_regions),   cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_two_teams), cmocka_unit_test(test_create_refuses),
+    };
+    return cmocka_run_group_tests_name("team", tests, NULL, NULL);
+}

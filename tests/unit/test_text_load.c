@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+// Loading: metadata that lacks something or contradicts itself is refused with a sentence that
+// names it; every allocation may fail.
+#include "cmocka_all.h"
+
+#include <string.h>
+
+#include "alloc_mem.h"
+#include "base/mem.h"
+#include "unit/text_make.h"
+
+static void refused(struct make *m, enum hearth_status want, const char *part) {
+    struct ht_tokenizer *t = (struct ht_tokenizer *)m; // must stay untouched
+    struct hearth_error err = {0};
+    enum hearth_status got = make_load(m, &t, &err);
+    if (got != want || !strstr(err.message, part))
+        fail_msg("status %d: \"%s\", but %d with \"%s\" was expected", got, err.message, want,
+                 part);
+    assert_int_equal(err.status, want);
+    assert_ptr_equal(t, m);
+    make_free(m);
+}
+
+static void missing(void **state) {
+    (void)state;
+    struct make *m = make_bpe("gpt-2");
+    m->no_merges = true;
+    refused(m, HEARTH_E_FORMAT, "tokenizer.ggml.merges is missing");
+    m = make_bpe("gpt-2");
+    m->no_tokens = true;
+    m->no_types = true;
+    refused(m, HEARTH_E_FORMAT, "tokenizer.ggml.tokens is missing");
+    m = make_spm();
+    m->no_scores = true;
+    refused(m, HEARTH_E_FORMAT, "tokenizer.ggml.scores is missing");
+    m = make_bpe("gpt-2");
+    m->n_tokens = 0;
+    refused(m, HEARTH_E_FORMAT, "0 tokens");
+}
+
+static void lengths(void **state) {
+    (void)state;
+    struct make *m = make_bpe("gpt-2");
+    m->n_types_off = 1;
+    refused(m, HEARTH_E_FORMAT, "i32 of 255, an array of 256 integers");
+    m = make_spm();
+    m->n_scores_off = 2;
+    refused(m, HEARTH_E_FORMAT, "f32 of 257, an array of 259 floats");
+}
+
+static void values(void **state) {
+    (void)state;
+    struct make *m = make_bpe("gpt-2");
+    m->types[7] = 9;
+    refused(m, HEARTH_E_FORMAT, "token_type[7] is 9");
+    m = make_bpe("gpt-2");
+    m->types[7] = -1;
+    refused(m, HEARTH_E_FORMAT, "token_type[7] is -1");
+    m = make_spm();
+    m->scores[5] = (float)(1e300 * 1e300);
+    refused(m, HEARTH_E_FORMAT, "scores[5]");
+    m = make_spm();
+    make_name(m, "<0x4>", 6);
+    refused(m, HEARTH_E_FORMAT, "\"<0x4>\", but has the type of a byte");
+}
+
+static void merges(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *part;
+    } bad[] = {
+        {"ab", "merges[1] is \"ab\", two tokens with a space"},
+        {"a ", "two tokens with a space"},
+        {" b", "two tokens with a space"},
+        {"", "two tokens with a space"},
+        {"\xff\n c", "\"\\xff\\x0a c\""},
+        {"a c", "merges[1] is \"a c\", two tokens whose joint is a token"},
+        {"zz a", "two tokens whose joint is a token"},
+        {"a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "two tokens whose joint is a token"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct make *m = make_bpe("gpt-2");
+        make_merge(m, "a", "b");
+        strcpy(m->merges[1].b, bad[i].line);
+        m->merges[1].n = (uint32_t)strlen(bad[i].line);
+        m->n_merges = 2;
+        refused(m, HEARTH_E_FORMAT, bad[i].part);
+    }
+}
+
+static void ids(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
+        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        struct make *m = make_bpe("gpt-2");
+        make_key(m, keys[i], HT_GGUF_U32, 256);
+        refused(m, HEARTH_E_FORMAT, keys[i]);
+        m = make_bpe("gpt-2");
+        make_key(m, keys[i], HT_GGUF_I32, -2);
+        refused(m, HEARTH_E_FORMAT, "is -2, an id below the vocabulary's size of 256");
+        m = make_bpe("gpt-2");
+        make_key(m, keys[i], HT_GGUF_F32, 0);
+        refused(m, HEARTH_E_FORMAT, "f32, an integer was expected");
+        // two ways to say that there is none
+        struct ht_tokenizer *t = NULL;
+        m = make_bpe("gpt-2");
+        make_key(m, keys[i], i % 2 ? HT_GGUF_U32 : HT_GGUF_I32, -1);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_int_equal(ht_tokenizer_bos(t), -1);
+        assert_int_equal(ht_tokenizer_eos(t), -1);
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+    struct make *m = make_bpe("gpt-2");
+    make_key(m, "tokenizer.ggml.add_bos_token", HT_GGUF_BOOL, 1);
+    refused(m, HEARTH_E_FORMAT, "add_bos_token is true");
+    m = make_bpe("gpt-2");
+    make_key(m, "tokenizer.ggml.add_eos_token", HT_GGUF_BOOL, 1);
+    refused(m, HEARTH_E_FORMAT, "add_eos_token is true");
+    m = make_bpe("gpt-2");
+    make_key(m, "tokenizer.ggml.add_bos_token", HT_GGUF_U32, 1);
+    refused(m, HEARTH_E_FORMAT, "add_bos_token");
+}
+
+static void kinds(void **state) {
+    (void)state;
+    struct make *m = make_bpe("gpt-5");
+    refused(m, HEARTH_E_UNSUPPORTED, "is \"gpt-5\"; known are gpt-2, ");
+    m = make_bpe("gpt-2");
+    m->model = "rwkv";
+    refused(m, HEARTH_E_UNSUPPORTED, "is \"rwkv\"; known are gpt2 (byte-level BPE), llama");
+    m = make_spm();
+    make_key(m, "tokenizer.ggml.remove_extra_whitespaces", HT_GGUF_BOOL, 1);
+    refused(m, HEARTH_E_UNSUPPORTED, "remove_extra_whitespaces");
+    static const char *const none[] = {NULL, "no_vocab", "none"};
+    for (int i = 0; i < 3; i++) { // no vocabulary: no tokenizer, and no error
+        struct ht_tokenizer *t = (struct ht_tokenizer *)m;
+        m = make_bpe("gpt-2");
+        m->model = none[i];
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_null(t);
+        make_free(m);
+    }
+    struct ht_tokenizer *t = NULL;
+    m = make_bpe(NULL); // no pre-tokenizer named: the default
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
+// Names end a generation where they are control tokens, or where the file tells no types.
+static void ends(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t type;
+        bool no_types, end;
+    } cases[] = {
+        {"<|im_end|>", 3, false, true},
+        {"<|eot_id|>", 3, false, true},
+        {"<end_of_turn>", 4, false, true},
+        {"</s>", 1, false, false},
+        {"</s>", 1, true, true},
+        {"<|im_start|>", 3, false, false},
+        {"<|endoftext|>", 3, false, true},
+        {"<\xef\xbd\x9c"
+         "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+         3, false, true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct make *m = make_bpe("gpt-2");
+        struct ht_tokenizer *t = NULL;
+        int32_t id = make_name(m, cases[i].name, cases[i].type);
+        m->no_types = cases[i].no_types;
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_int_equal(ht_tokenizer_is_end(t, id), cases[i].end);
+        if (cases[i].end) assert_true(ht_tokenizer_is_special(t, id));
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+    // a message among several is no end
+    struct make *m = make_bpe("gpt-2");
+    struct ht_tokenizer *t = NULL;
+    int32_t end = make_name(m, "<|end|>", 3), ret = make_name(m, "<|return|>", 3);
+    make_name(m, "<|call|>", 3);
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    assert_false(ht_tokenizer_is_end(t, end));
+    assert_true(ht_tokenizer_is_end(t, ret));
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
+static enum hearth_status use(struct make *m, struct hearth_error *err) {
+    static char text[4096];
+    struct ht_tokenizer *t = NULL;
+    struct hearth_tokens ids = {0};
+    struct ht_detok d = {0};
+    size_t n = 0;
+    for (; n + 64 < sizeof(text); n++) text[n] = "ab <\xc3\xa9"[n * n % 4];
+    memcpy(text + n, "e\xcc\x81\xff caf\xc3\xa9 abc", 15); // NFC, a bad byte, an unused token
+    n += 15;
+    enum hearth_status st = ht_tokenizer_load(m->g, &t, err);
+    if (!st && !t) return st; // the model's key itself was spoiled: a file without a vocabulary
+    if (!st) st = ht_encode(t, text, n, HEARTH_ENCODE_SPECIAL, &ids, err);
+    if (!st) st = ht_detok_init(&d, t, true, err);
+    ht_detok_deinit(&d);
+    ht_free(ids.ids);
+    ht_tokenizer_free(t);
+    return st;
+}
+
+static void no_memory(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct make *m = kind == 2 ? make_spm() : make_bpe(kind ? "deepseek-v3" : "qwen2");
+        struct ht_tokenizer *t = NULL;
+        if (kind < 2)
+            make_merge(m, "a", "b");
+        else
+            make_name(m, "abc", 5);
+        if (kind == 2) make_name(m, "ab", 1), make_name(m, "<u>", 4);
+        make_name(m, "<|end|>", 3);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        uint64_t n, before = ht_test_alloc_get().n_live_bytes;
+        for (n = 1;; n++) {
+            struct hearth_error err = {0};
+            ht_test_alloc_reset();
+            ht_test_alloc_fail_at(n);
+            enum hearth_status st = use(m, &err);
+            bool failed = ht_test_alloc_failed();
+            ht_test_alloc_fail_at(0);
+            assert_int_equal(ht_test_alloc_get().n_live_bytes, before);
+            if (!failed) {
+                assert_int_equal(st, HEARTH_OK);
+                break;
+            }
+            // a block that cannot be made smaller is kept as it is: no failure
+            if (st) assert_int_equal(st, HEARTH_E_NOMEM);
+            if (st) assert_true(strlen(err.message) > 10);
+        }
+        assert_true(n > 12);
+        make_free(m);
+    }
+}
+
+// A changed byte anywhere: a sentence, or a tokenizer that works.
+static void changed_bytes(void **state) {
+    (void)state;
+    uint64_t seed = 11;
+    int n_sound = 0, n_bad = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        struct make *m = kind ? make_spm() : make_bpe("qwen2");
+        struct ht_tokenizer *t = NULL;
+        if (kind)
+            make_name(m, "abc", 5), make_name(m, "ab", 1);
+        else
+            make_merge(m, "a", "b"), make_merge(m, "ab", "c");
+        make_key(m, "tokenizer.ggml.bos_token_id", HT_GGUF_U32, 1);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        ht_gguf_close(m->g);
+        m->g = NULL;
+        for (int i = 0; i < (kind ? 8000 : 2500); i++) {
+            struct hearth_error err = {0};
+            // half of the changes in the last kilobyte: types, scores, merges and keys are there
+            uint32_t back = make_random(&seed, i % 2 ? 1400 : (uint32_t)m->n_bytes);
+            uint8_t *b = m->bytes + m->n_bytes - 1 - back, was = *b;
+            *b = (uint8_t)(i % 3 ? was ^ 1u << make_random(&seed, 8) : make_random(&seed, 256));
+            if (!ht_gguf_open_bytes(m->bytes, m->n_bytes, "changed.gguf", &m->g, &err)) {
+                enum hearth_status st = use(m, &err);
+                n_sound += st == HEARTH_OK;
+                n_bad += st != HEARTH_OK;
+                if (st) assert_true(strlen(err.message) > 20 && err.status == st);
+                ht_gguf_close(m->g);
+                m->g = NULL;
+            }
+            *b = was;
+        }
+        make_free(m);
+    }
+    assert_true(n_sound > 100 && n_bad > 100);
+}
+
+// An encoder that has seen a text needs no heap for it again.
+static void no_heap(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct make *m = kind ? make_spm() : make_bpe("qwen2");
+        struct ht_tokenizer *t = NULL;
+        struct ht_encoder *e = NULL;
+        const int32_t *got = NULL;
+        size_t n = 0;
+        static const char text[] =
+            "e\xcc\x81 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \xff <|end|>";
+        make_name(m, "<|end|>", 3);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_int_equal(ht_encoder_create(t, 1000, &e, NULL), HEARTH_OK);
+        for (int i = 0; i < 3; i++) {
+            if (i) ht_test_alloc_reset();
+            assert_int_equal(
+                ht_encoder_run(e, text, sizeof(text), HEARTH_ENCODE_SPECIAL, &got, &n, NULL),
+                HEARTH_OK);
+        }
+        assert_int_equal(ht_test_alloc_get().n_calls, 0);
+        ht_encoder_destroy(e);
+        // and what a tokenizer says it holds is what it holds, but for the JIT's code
+        uint64_t live = ht_test_alloc_get().n_live_bytes;
+        size_t said = ht_tokenizer_bytes(t);
+        ht_tokenizer_free(t);
+        live -= ht_test_alloc_get().n_live_bytes;
+        assert_true(said + 4096 > live && said < live + 65536);
+        make_free(m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing), cmocka_unit_test(lengths),   cmocka_unit_test(values),
+        cmocka_unit_test(merges),  cmocka_unit_test(ids),       cmocka_unit_test(kinds),
+        cmocka_unit_test(ends),    cmocka_unit_test(no_memory), cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(no_heap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The loops of the linear tiles keep their sums in registers: no loop that multiplies (vpdpbusd,
+vdpbf16ps, vfmadd) in a tile function of an x86 level stores more than one vector register to the
+stack. (One in a loop of a hundred instructions costs nothing; arrays that did not become registers,
+or sums that a compiler puts off, show as dozens.)
+usage: tools/check_tile.py BUILD"""
+import glob
+import re
+import subprocess
+import sys
+
+LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx512": "zmm", "avx512_float": "zmm",
+          "avx512_bf16": "zmm", "avx512vnni": "zmm"}
+MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd")
+
+
+def functions(path):
+    """Name -> [(address, instruction, target address of a jump or None)]"""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], check=True,
+                          capture_output=True, text=True).stdout
+    found, name = {}, None
+    for line in text.splitlines():
+        head = re.match(r"^[0-9a-f]+ <(.+)>:$", line)
+        if head:
+            name = head.group(1)
+            found[name] = []
+            continue
+        code = re.match(r"^\s*([0-9a-f]+):\s+(.*)$", line)
+        if code and name:
+            jump = re.match(r"j\w+\s+([0-9a-f]+)", code.group(2))
+            found[name].append((int(code.group(1), 16), code.group(2),
+                                int(jump.group(1), 16) if jump else None))
+    return found
+
+
+def loops(code):
+    """The innermost loops that multiply: stretches between a backward jump and its target."""
+    spans = {(target, at) for at, _, target in code if target is not None and target < at}
+    bodies = {(lo, hi): [text for at, text, _ in code if lo <= at <= hi] for lo, hi in spans}
+    bodies = {span: body for span, body in bodies.items() if any(map(MULTIPLY.search, body))}
+    for (lo, hi), body in bodies.items():
+        if not any(lo <= a and b <= hi and (a, b) != (lo, hi) for a, b in bodies):
+            yield body
+
+
+def main():
+    build, bad, seen = sys.argv[1], 0, 0
+    for level, register in LEVELS.items():
+        paths = glob.glob(f"{build}/src/backend/cpu/linear/**/{level}.c.o", recursive=True)
+        store = re.compile(rf"vmov\w+\s+%{register}\d+,.*\(%r[sb]p")
+        for path in paths[:1]:
+            for name, code in functions(path).items():
+                if "tile" not in name:
+                    continue
+                for body in loops(code):
+                    seen += 1
+                    spills = [t for t in body if store.match(t)]
+                    if len(spills) <= 1:
+                        continue
+                    bad += 1
+                    print(f"check_tile: {level}.c: {name} stores {len(spills)} vectors to the stack "
+                          f"in a loop of {len(body)} instructions: {spills[0]}", file=sys.stderr)
+    if seen == 0:
+        print(f"check_tile: no tile in {build} (not x86, or not built)")
+    return 1 if bad else 0
+
+
+sys.exit(main())
