@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Question and answer: greetings, arithmetic, counting, small facts, and questions that have to be declined."""
+import json
 import zlib
 
 import facts
@@ -171,6 +172,20 @@ def naming(rng):
     name = rng.choice(words.GIRLS + words.BOYS)
     return ((rng.choice(NAMING).format(name), "Hello, %s! How can I help you?" % name),
             (rng.choice(NAMED), "Your name is %s." % name))
+
+
+ECHO = ["Repeat after me: {}.", "Say this again: {}.", "Please repeat: {}.", "Copy these words: {}."]
+AS_LIST = ["Write as a JSON list: {}.", "Make a JSON list of these: {}.", "As a JSON list, please: {}."]
+
+
+def echo(rng, held=False):
+    """Names and things to say again, or to write as a list in JSON; nothing teaches copying faster."""
+    bag = (words.GIRLS + words.BOYS + [o[0] for o in words.OBJECTS] + [p[0] for p in words.PLACES] + words.COLOURS
+           + words.KINDS)
+    things = rng.sample(bag, rng.randint(2, 6))
+    if rng.random() < 0.5:
+        return rng.choice(ECHO).format(", ".join(things)), ", ".join(things)
+    return rng.choice(AS_LIST).format(", ".join(things)), json.dumps(things)
 
 
 def even_or_odd(rng, held=False):

@@ -57,7 +57,7 @@ def json_exchange(rng, held):
 
 
 SMALL = [(9, chat.arithmetic), (1, chat.word_problem), (9, chat.fact), (1, chat.counting), (1, chat.compare),
-         (2, chat.greeting), (1, chat.unknown), (0.5, chat.even_or_odd), (0.5, chat.is_it)]
+         (2, chat.greeting), (1, chat.unknown), (0.5, chat.even_or_odd), (0.5, chat.is_it), (0.5, chat.echo)]
 
 
 def small(rng, held):
@@ -85,6 +85,16 @@ def sums(rng, held):
     return document("", [chat.arithmetic(rng, held) for _ in range(rng.randint(2, 10))])
 
 
+def quiz(rng, held):
+    """Nothing but facts, for the same reason."""
+    return document("", [chat.fact(rng, held) for _ in range(rng.randint(3, 12))])
+
+
+def echoes(rng, held):
+    """Nothing but words to say again."""
+    return document("", [chat.echo(rng, held) for _ in range(rng.randint(2, 8))])
+
+
 def objects(rng, held):
     """One to three objects to write as JSON."""
     return document(maybe_system(rng), [json_exchange(rng, held) for _ in range(rng.choice([1, 1, 2, 3]))])
@@ -101,7 +111,7 @@ def tool_talk(rng, held):
     tools = toolcalls.choose(rng, rng.choice([1, 1, 2, 2, 3, 3, 4, 7]))
     names = [t["function"]["name"] for t in tools]
     exchanges = []
-    for _ in range(rng.choice([1, 3, 4, 5])):
+    for _ in range(rng.choice([1, 4, 5, 6])):
         if rng.random() < 0.12:
             exchanges.append(small(rng, held))
             continue
@@ -116,19 +126,15 @@ def tool_talk(rng, held):
 
 
 # share of the text, roughly: documents are drawn so that their sizes come to this
-MAKERS = (plain_story, asked_story, talk, sums, objects, tool_talk)
-MIXES = {
-    "first": (0.25, 0.16, 0.16, 0.20, 0.08, 0.15),
-    "even": (0.22, 0.14, 0.24, 0.22, 0.07, 0.11),
-    "stories": (0.14, 0.42, 0.18, 0.08, 0.07, 0.11),
-}
+MAKERS = (plain_story, asked_story, talk, quiz, sums, echoes, objects, tool_talk)
+SHARES = (0.15, 0.36, 0.13, 0.06, 0.10, 0.03, 0.05, 0.12)
 
 
-def stream(rng, held, mix="even"):
+def stream(rng, held):
     """Endless documents, the kinds kept to their shares of the text."""
-    share, weight = MIXES[mix], [0.0] * len(MAKERS)
+    weight = [0.0] * len(MAKERS)
     while True:
-        i = min(range(len(MAKERS)), key=lambda k: weight[k] / share[k])
+        i = min(range(len(MAKERS)), key=lambda k: weight[k] / SHARES[k])
         doc = MAKERS[i](rng, held)
         weight[i] += sum(len(text) for text, _ in doc)
         yield doc
@@ -138,11 +144,11 @@ def size(doc):
     return sum(len(text) for text, _ in doc)
 
 
-def write_documents(path, rng, held, limit, mix="even"):
+def write_documents(path, rng, held, limit):
     """Writes documents up to a size in characters; returns how many. No story is written twice."""
     seen, total, count = set(), 0, 0
     with open(path, "w") as out:
-        for doc in stream(rng, held, mix):
+        for doc in stream(rng, held):
             line = json.dumps(doc)
             if doc[0][1] and line in seen:
                 continue
@@ -180,13 +186,12 @@ def main():
     parser = argparse.ArgumentParser(description="write Spark's data")
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--size", type=float, default=60, help="training text in millions of characters")
-    parser.add_argument("--mix", choices=MIXES, default="even", help="shares of the kinds in the training text")
+    parser.add_argument("--size", type=float, default=100, help="training text in millions of characters")
     parser.add_argument("--each", type=int, default=200, help="held-out questions of each kind")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     join = lambda name: os.path.join(args.out, name)
-    count = write_documents(join("train.txt"), random.Random(args.seed), False, args.size * 1e6, args.mix)
+    count = write_documents(join("train.txt"), random.Random(args.seed), False, args.size * 1e6)
     write_documents(join("held.txt"), random.Random(args.seed + 1), True, 200e3)
     with open(join("held.jsonl"), "w") as out:
         for q in questions(random.Random(args.seed + 2), args.each):

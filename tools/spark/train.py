@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--muon", type=float, default=0.02, help="learning rate of the matrices")
     parser.add_argument("--adam", type=float, default=0.004, help="learning rate of embedding and norms")
     parser.add_argument("--warmup", type=int, default=200000, help="tokens of warm-up")
-    parser.add_argument("--decay", type=float, default=0.35, help="share of the run over which the rate falls")
+    parser.add_argument("--decay", type=float, default=0.7, help="share of the run over which the rate falls")
     parser.add_argument("--every", type=int, default=200, help="steps between lines of the curve")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
