@@ -169,16 +169,20 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                         s[i][v] = has_min ? dot4_small(s[i][v], w[v], q) : dot4(s[i][v], w[v], q);
                 }
             }
+            vf sc[TILE_VECTORS], m[TILE_VECTORS];
             UNROLL(4)
             for (int v = 0; v < TILE_VECTORS; v++) {
-                vf m = splat(0.0f), sc = load_floats(scale + v * LANES);
-                if (has_min) m = load_floats(min + v * LANES);
-                UNROLL(6)
-                for (uint32_t i = 0; i < n; i++) {
-                    const struct ht_act_q8 *a = act_of(act, stride, i);
-                    y[i][v] = fold(y[i][v], s[i][v], sc, a->scale);
-                    float a_sum = group == 16 ? a->sum_half[h] : a->sum;
-                    if (has_min) y[i][v] = fma_sub(m, splat(a_sum), y[i][v]);
+                sc[v] = load_floats(scale + v * LANES);
+                m[v] = has_min ? load_floats(min + v * LANES) : splat(0.0f);
+            }
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++) {
+                const struct ht_act_q8 *a = act_of(act, stride, i);
+                vf a_sum = splat(group == 16 ? a->sum_half[h] : a->sum);
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++) {
+                    y[i][v] = fold(y[i][v], s[i][v], sc[v], a->scale);
+                    if (has_min) y[i][v] = fma_sub(m[v], a_sum, y[i][v]);
                 }
             }
         }
