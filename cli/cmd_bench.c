@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // hearth bench: how fast a model reads prompts and generates on this machine. Prompts are random
 // tokens; a run is repeated, the median and the slowest and fastest repetition are printed.
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "bench.h"
 
 #define AT(field) offsetof(struct args, field)
+
+enum { CEILING_MS = 300 }; // for each of four numbers
 
 static const struct option bench_options[] = {
     {"--prompt", NULL, "N,..", OPTION_NUMBERS, AT(bench_prompt), 0, 1000000, NULL, "512",
@@ -20,30 +21,14 @@ static const struct option bench_options[] = {
     {"--seqs", NULL, "N,..", OPTION_NUMBERS, AT(bench_seqs), 1, 4096, NULL, "1",
      "sequences at once; the speed is their sum"},
     {"--reps", NULL, "N", OPTION_INT, AT(reps), 1, 1000, NULL, NULL, "repetitions of each run"},
+    {"--steps", NULL, NULL, OPTION_FLAG, AT(steps), 0, 0, NULL, NULL,
+     "run each once more and say where its time goes, by kind of step"},
     {"--json", NULL, NULL, OPTION_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON object"},
 };
 static const struct option_group bench_group = {"Runs", bench_options,
                                                 sizeof(bench_options) / sizeof(bench_options[0])};
 static const struct option_group *const bench_groups[] = {&bench_group, &group_engine,
                                                           &group_common};
-
-struct bench {
-    const struct args *a;
-    const hearth_model *model;
-    struct hearth_model_info info;
-    hearth_engine *engine;
-    double pass_bytes; // of weights that a pass of one token reads
-    struct interrupt interrupt;
-    struct progress progress;
-    int n_printed;
-};
-
-struct test { // one row of the table
-    bool generate;
-    uint32_t n, depth, seqs;
-    double best, median, worst; // tokens a second
-    double bytes_s;             // read from weights and KV, at the median; 0: not said
-};
 
 // ---- one repetition
 
@@ -98,33 +83,56 @@ static size_t lanes_tokens(const struct lane *lanes, size_t n) {
     return sum;
 }
 
-// Seconds until all prompts are read.
-static int time_prompts(struct bench *b, double *seconds) {
-    int code = EXIT_FINE;
-    double begin = now_s();
-    for (size_t n_active = 1; n_active && !code;) code = step(b, &n_active);
-    *seconds = now_s() - begin;
-    return code;
+// What a repetition gave.
+struct result {
+    double seconds, n_tokens; // prompt tokens, or those generated
+    struct kinds work;        // of the passes in these seconds
+};
+
+// Counts from here on, where there are ceilings to compare with.
+static int begin_work(struct bench *b, bool timed) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
+    if (!b->has_ceilings) return EXIT_FINE;
+    return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
 }
 
-// Tokens a second over n passes, counted from when every sequence has its first token.
+static int end_work(struct bench *b, struct kinds *out) {
+    struct hearth_step_kind k;
+    out->n = 0;
+    while (b->has_ceilings && hearth_engine_step_kind(b->engine, out->n, &k)) {
+        if (out->n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
+        out->items[out->n++] = k;
+    }
+    return EXIT_FINE;
+}
+
+static int time_prompts(struct bench *b, bool timed, struct result *r) {
+    int code = begin_work(b, timed);
+    double begin = now_s();
+    for (size_t n_active = 1; n_active && !code;) code = step(b, &n_active);
+    r->seconds = now_s() - begin;
+    return code ? code : end_work(b, &r->work);
+}
+
+// n passes, counted from when every sequence has its first token.
 static int time_generation(struct bench *b, const struct test *t, const struct lane *lanes,
-                           const size_t *n_started, double *rate) {
+                           const size_t *n_started, bool timed, struct result *r) {
     int code = EXIT_FINE;
     size_t n_active = 1;
     while (*n_started < t->seqs && n_active && !code) code = step(b, &n_active);
+    if (!code) code = begin_work(b, timed);
     size_t before = lanes_tokens(lanes, t->seqs);
     double begin = now_s();
     for (uint32_t i = 0; i < t->n && n_active && !code; i++) code = step(b, &n_active);
-    double took = now_s() - begin;
-    *rate = took > 0 ? (double)(lanes_tokens(lanes, t->seqs) - before) / took : 0;
-    return code;
+    r->seconds = now_s() - begin;
+    r->n_tokens = (double)(lanes_tokens(lanes, t->seqs) - before);
+    return code ? code : end_work(b, &r->work);
 }
 
-// Runs all sequences with prompts of n_prompt tokens. *result: seconds for prompts, tokens a second
-// for generation.
+// Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
 static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, uint64_t seed,
-                     double *result) {
+                     bool timed, struct result *r) {
     size_t n_started = 0;
     struct lane *lanes = calloc(t->seqs, sizeof(*lanes));
     int code = lanes ? EXIT_FINE : fail("out of memory");
@@ -133,21 +141,40 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
         code = create_lane(b, n_prompt, t->generate, seed * 4099 + i, &lanes[i]);
     }
     if (!code) {
-        code = t->generate ? time_generation(b, t, lanes, &n_started, result)
-                           : time_prompts(b, result);
+        code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
+                           : time_prompts(b, timed, r);
     }
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
     return code;
 }
 
+// Takes from a what b did; times may have come out the other way round.
+static void subtract_work(struct kinds *a, const struct kinds *b) {
+    for (size_t i = 0; i < a->n && i < b->n; i++) {
+        struct hearth_step_kind *x = &a->items[i];
+        const struct hearth_step_kind *y = &b->items[i];
+        x->n_steps -= y->n_steps < x->n_steps ? y->n_steps : x->n_steps;
+        x->ns -= y->ns < x->ns ? y->ns : x->ns;
+        x->bytes = x->bytes > y->bytes ? x->bytes - y->bytes : 0;
+        x->macs = x->macs > y->macs ? x->macs - y->macs : 0;
+        x->int8_load = x->int8_load > y->int8_load ? x->int8_load - y->int8_load : 0;
+        x->bf16_load = x->bf16_load > y->bf16_load ? x->bf16_load - y->bf16_load : 0;
+        x->f32_load = x->f32_load > y->f32_load ? x->f32_load - y->f32_load : 0;
+    }
+}
+
 // A prompt behind a depth takes what both take together less what the depth takes alone.
-static int run_once(struct bench *b, const struct test *t, uint64_t seed, double *rate) {
-    double all, deep = 0;
-    if (t->generate) return run_lanes(b, t, t->depth ? t->depth : 1, seed, rate);
-    int code = run_lanes(b, t, t->depth + t->n, seed, &all);
-    if (!code && t->depth) code = run_lanes(b, t, t->depth, seed, &deep);
-    *rate = all > deep ? (double)t->n * t->seqs / (all - deep) : 0;
+static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
+                    struct result *r) {
+    struct result deep = {0};
+    *r = (struct result){0};
+    if (t->generate) return run_lanes(b, t, t->depth ? t->depth : 1, seed, timed, r);
+    int code = run_lanes(b, t, t->depth + t->n, seed, timed, r);
+    if (!code && t->depth) code = run_lanes(b, t, t->depth, seed, timed, &deep);
+    r->n_tokens = (double)t->n * t->seqs;
+    r->seconds -= deep.seconds;
+    subtract_work(&r->work, &deep.work);
     return code;
 }
 
@@ -158,27 +185,34 @@ static int compare_doubles(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-// Bytes of keys and values of one position.
-static double kv_bytes(const struct bench *b) {
-    double width = strcmp(b->a->kv_type, "f32") == 0 ? 4 : 2;
-    return 2 * width * b->info.n_layers * b->info.n_kv_heads * b->info.head_dim;
+static void set_work(const struct bench *b, const struct result *r, struct test *t) {
+    t->bytes = t->macs = t->compute_s = 0;
+    for (size_t i = 0; i < r->work.n && r->n_tokens > 0; i++) {
+        const struct hearth_step_kind *k = &r->work.items[i];
+        t->bytes += k->bytes / r->n_tokens;
+        t->macs += k->macs / r->n_tokens;
+        t->compute_s += hearth_ceilings_seconds(&b->ceilings, k) / r->n_tokens;
+    }
 }
 
 static int run_test(struct bench *b, struct test *t) {
     size_t n = (size_t)b->a->reps;
+    struct result r = {0};
     double *rates = calloc(n, sizeof(*rates));
     if (!rates) return fail("out of memory");
     int code = EXIT_FINE;
-    for (size_t i = 0; i < n && !code; i++) code = run_once(b, t, i + 1, &rates[i]);
+    for (size_t i = 0; i < n && !code; i++) {
+        code = run_once(b, t, i + 1, false, &r);
+        rates[i] = r.seconds > 0 ? r.n_tokens / r.seconds : 0;
+    }
     if (!code) {
         qsort(rates, n, sizeof(*rates), compare_doubles);
         t->worst = rates[0];
         t->best = rates[n - 1];
         t->median = n % 2 ? rates[n / 2] : (rates[n / 2 - 1] + rates[n / 2]) / 2;
-        double positions = (t->depth ? t->depth : 1) + t->n / 2.0;
-        if (t->generate) { // a pass reads the weights once for all sequences, and the KV of each
-            t->bytes_s = t->median / t->seqs * (b->pass_bytes + t->seqs * positions * kv_bytes(b));
-        }
+        set_work(b, &r, t);
+        if (b->a->steps) code = run_once(b, t, n + 1, true, &r);
+        if (b->a->steps) t->steps = r.work;
     }
     free(rates);
     return code;
@@ -206,48 +240,6 @@ static double weight_bytes(const struct bench *b) {
     return has_output ? sum : sum + embedding;
 }
 
-// ---- output
-
-static void print_head(struct bench *b) {
-    char params[32], bytes[32];
-    printf("%s: %s, %s parameters, %s\n", model_label(b->a), b->info.arch,
-           format_count(params, b->info.n_params), format_bytes(bytes, b->info.weight_bytes));
-    printf("%s, KV %s, %d repetitions\n\n", hearth_engine_device(b->engine), b->a->kv_type,
-           (int)b->a->reps);
-    printf("%-16s %6s %6s %10s  %19s %8s\n", "", "seqs", "depth", "tokens/s", "slowest - fastest",
-           "GB/s");
-}
-
-static void print_row(const struct test *t) {
-    char name[32], spread[40], rate[16] = "";
-    snprintf(name, sizeof(name), "%s %u", t->generate ? "generate" : "prompt", t->n);
-    snprintf(spread, sizeof(spread), "%.1f - %.1f", t->worst, t->best);
-    if (t->bytes_s > 0) snprintf(rate, sizeof(rate), "%.1f", t->bytes_s / 1e9);
-    printf("%-16s %6u %6u %10.1f  %19s %8s\n", name, t->seqs, t->depth, t->median, spread, rate);
-    fflush(stdout);
-}
-
-static void json_head(struct bench *b) {
-    printf("{\n  \"model\": ");
-    json_print_text(stdout, model_label(b->a), strlen(model_label(b->a)));
-    printf(",\n  \"arch\": \"%s\",\n  \"params\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64,
-           b->info.arch, b->info.n_params, b->info.weight_bytes);
-    printf(",\n  \"pass_bytes\": %.0f,\n  \"device\": ", b->pass_bytes);
-    json_print_text(stdout, hearth_engine_device(b->engine),
-                    strlen(hearth_engine_device(b->engine)));
-    printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d,\n  \"runs\": [", b->a->kv_type,
-           (int)b->a->reps);
-}
-
-static void json_row(const struct bench *b, const struct test *t) {
-    printf("%s\n    {\"kind\": \"%s\", \"n\": %u, \"depth\": %u, \"seqs\": %u, "
-           "\"tokens_s\": %.4f, \"slowest\": %.4f, \"fastest\": %.4f",
-           b->n_printed ? "," : "", t->generate ? "generate" : "prompt", t->n, t->depth, t->seqs,
-           t->median, t->worst, t->best);
-    if (t->bytes_s > 0) printf(", \"bytes_s\": %.0f", t->bytes_s);
-    putchar('}');
-}
-
 // ---- the command
 
 static const struct numbers *or_default(const struct numbers *given, const struct numbers *def) {
@@ -273,21 +265,15 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
     progress_begin(&b->progress, generate ? "generating" : "reading prompts", "");
     int code = run_test(b, &t);
     progress_end(&b->progress);
-    if (code) return code;
-    if (b->a->json) {
-        json_row(b, &t);
-    } else {
-        print_row(&t);
-    }
-    b->n_printed++;
-    return EXIT_FINE;
+    if (!code) bench_print_row(b, &t);
+    return code;
 }
 
 // Touches every weight once, so that the first repetition does not wait for the disk.
 static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
-    double rate;
-    return run_once(b, &t, 0, &rate);
+    struct result r;
+    return run_once(b, &t, 0, false, &r);
 }
 
 static int run_rows(struct bench *b, const struct lists *l, int64_t seqs) {
@@ -304,6 +290,18 @@ static int run_rows(struct bench *b, const struct lists *l, int64_t seqs) {
     return code;
 }
 
+static int measure_ceilings(struct bench *b, const struct hearth_engine_options *o) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    progress_begin(&b->progress, "measuring this machine", "");
+    enum hearth_status s = hearth_ceilings_measure(o, CEILING_MS, &b->ceilings, &err);
+    progress_end(&b->progress);
+    b->has_ceilings = !s;
+    if (s == HEARTH_OK) return EXIT_FINE;
+    if (b->a->steps || (s != HEARTH_E_UNSUPPORTED && s != HEARTH_E_NOMEM)) return fail_error(&err);
+    note("no shares of ceilings: %s", err.message);
+    return EXIT_FINE;
+}
+
 static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool first) {
     struct hearth_engine_options o;
     uint32_t depth = largest(l->depth), most = largest(l->prompt), more = largest(l->generate);
@@ -314,14 +312,9 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     if (!o.n_ctx) o.n_ctx = depth + (most > more ? most : more);
     int code = create_engine(b->model, &o, &b->engine);
     if (code) return code;
-    if (first) {
-        if (b->a->json) {
-            json_head(b);
-        } else {
-            print_head(b);
-        }
-    }
-    code = run_rows(b, l, seqs);
+    if (first) code = measure_ceilings(b, &o);
+    if (first && !code) bench_print_head(b);
+    if (!code) code = run_rows(b, l, seqs);
     hearth_engine_destroy(b->engine);
     b->engine = NULL;
     return code;
@@ -336,7 +329,7 @@ static int bench_model(struct bench *b, const struct lists *l) {
         code = run_seqs(b, l, l->seqs->items[i], i == 0);
     }
     interrupt_end(&b->interrupt);
-    if (b->a->json && !code) puts("\n  ]\n}");
+    if (!code) bench_print_end(b);
     return code;
 }
 
@@ -362,8 +355,9 @@ const struct command command_bench = {
     .summary = "measure how fast a model runs on this machine",
     .text = "Measures how fast prompts are read and tokens are generated, with random tokens. "
             "Each run is repeated; the median of its tokens a second is printed, the slowest and "
-            "the fastest repetition, and for generation the bytes of weights, keys and values "
-            "read in a second. Every combination of the lists is run.",
+            "the fastest repetition, the bytes of weights, keys and values read in a second and "
+            "the multiply-adds, each with its share of what this machine can do, which is measured "
+            "first, on the same number of threads. Every combination of the lists is run.",
     .groups = bench_groups,
     .n_groups = sizeof(bench_groups) / sizeof(bench_groups[0]),
     .run = run,

@@ -83,6 +83,7 @@ struct args { // one struct for all commands; 0 and NULL where an option has no 
     // bench
     struct numbers bench_prompt, bench_generate, bench_depth, bench_seqs;
     int64_t reps;
+    bool steps;
     // quantize
     const char *type;
 };

@@ -336,6 +336,54 @@ struct hearth_engine_stats {
 };
 HEARTH_API void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats *out);
 
+// ---- how near to the machine's limits ----------------------------------------------------------
+
+// What threads of an engine with these options reach together on this machine.
+struct hearth_ceilings {
+    double read_bytes_s; // reading memory far beyond the last cache
+    // Multiply-adds a second out of registers, with the instructions of the CPU level in use. A
+    // level without bf16 instructions multiplies bf16 as f32.
+    double int8_macs_s, bf16_macs_s, f32_macs_s;
+};
+// Measures them: about 4 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
+// 256 MB or four times the last cache, at most a quarter of the memory that is available. Of the
+// options those of backend, level and threads count. Others that run now lower the numbers.
+// E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
+HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
+                                   struct hearth_ceilings *out, struct hearth_error *err);
+
+enum hearth_profile {
+    HEARTH_PROFILE_OFF,   // default; costs nothing
+    HEARTH_PROFILE_WORK,  // counts bytes and multiply-adds, once a pass
+    HEARTH_PROFILE_STEPS, // and times each step on each thread
+};
+// Begins to count from zero. Between steps, not from a callback. E_UNSUPPORTED on a backend that
+// cannot (all but cpu); E_NOMEM: the first call takes memory.
+HEARTH_TRY hearth_engine_profile(hearth_engine *e, enum hearth_profile mode,
+                                 struct hearth_error *err);
+
+// One kind of step, summed over all passes since hearth_engine_profile.
+struct hearth_step_kind {
+    const char *name;    // "linear", "attention", "norm", "rope", "rest", "waiting"
+    const char *role;    // of a linear step: "qkv", "o", "gate/up", "down", "lm_head", ...; else ""
+    const char *formats; // of its weights: "Q4_K", "Q4_K+Q6_K"; or ""
+    uint64_t n_steps;    // run
+    uint64_t ns;         // mean of the threads' times; 0 unless HEARTH_PROFILE_STEPS
+    double bytes;        // of weights, keys and values, each read once a pass
+    double macs;         // multiply-adds
+    // The same multiply-adds by what multiplies them, each over the share of the peak that its
+    // format can reach beside the arithmetic of its scales: 0.8 of int8, 0.73 for formats with mins
+    // or groups of 16; 0.97 of bf16 and f32.
+    double int8_load, bf16_load, f32_load;
+};
+// Kind i, in the order of the first pass; false past the last. Strings live as long as the engine.
+HEARTH_API bool hearth_engine_step_kind(const hearth_engine *e, size_t i,
+                                        struct hearth_step_kind *out);
+// Seconds that the multiply-adds of a kind take at the ceilings. (For its bytes that is bytes /
+// read_bytes_s.)
+HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
+                                          const struct hearth_step_kind *k);
+
 // ---- tools -------------------------------------------------------------------------------------
 
 // Writes a copy of a model with its matrices in another format ("F32", "F16", "BF16", "Q8_0");

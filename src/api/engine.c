@@ -62,6 +62,25 @@ void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats 
     ht_engine_get_stats(e, out);
 }
 
+enum hearth_status hearth_engine_profile(hearth_engine *e, enum hearth_profile mode,
+                                         struct hearth_error *err) {
+    return ht_engine_profile(e, mode, err);
+}
+
+bool hearth_engine_step_kind(const hearth_engine *e, size_t i, struct hearth_step_kind *out) {
+    return ht_engine_step_kind(e, i, out);
+}
+
+enum hearth_status hearth_ceilings_measure(const struct hearth_engine_options *o,
+                                           uint32_t budget_ms, struct hearth_ceilings *out,
+                                           struct hearth_error *err) {
+    return ht_ceilings_measure(o, budget_ms, out, err);
+}
+
+double hearth_ceilings_seconds(const struct hearth_ceilings *c, const struct hearth_step_kind *k) {
+    return ht_ceilings_seconds(c, k);
+}
+
 void hearth_sampling_default(struct hearth_sampling *s) {
     ht_sampling_default(s);
 }

@@ -159,6 +159,10 @@ struct ht_plan {
 
 const char *ht_op_name(enum ht_op op); // "rms_norm"
 
+// What a linear step is for, by what makes its input and who reads its outputs: "qkv", "o",
+// "gate/up", "down", "router", "lm_head", or "other". (plan.c)
+const char *ht_plan_role(const struct ht_plan *p, uint32_t step);
+
 // Checks a whole plan: ids in range, every tensor written once and before it is read, shapes of
 // each step against its formula, formats known, one KV_APPEND before each ATTENTION of a layer.
 // EMBED, ADD_POS, ROPE, KV_APPEND and ATTENTION work on TOKENS rows; the other steps on either
@@ -259,6 +263,18 @@ struct ht_backend_ops {
                                   const float **logits, struct hearth_error *err);
     // A team that the caller may use between executes (sampling), or NULL.
     struct ht_team *(*team)(struct ht_backend *b);
+
+    // ---- optional: NULL where a backend cannot
+
+    // What this machine reaches with the backend's own threads and level: budget_ms for each
+    // number, reading a buffer of buffer_bytes.
+    enum hearth_status (*ceilings)(struct ht_backend *b, uint32_t budget_ms, uint64_t buffer_bytes,
+                                   struct hearth_ceilings *out, struct hearth_error *err);
+    // Counts, and times, the steps of execute from now on (hearth_engine_profile). profile_get is
+    // only called after it.
+    enum hearth_status (*profile)(struct ht_prepared *p, enum hearth_profile mode,
+                                  struct hearth_error *err);
+    bool (*profile_get)(const struct ht_prepared *p, size_t i, struct hearth_step_kind *out);
 };
 
 extern const struct ht_backend_ops ht_backend_ref;

@@ -33,6 +33,43 @@ const char *ht_op_name(enum ht_op op) {
     return (unsigned)op < HT_N_OPS ? op_names[op] : "unknown";
 }
 
+// ---- roles
+
+static const struct ht_step *writer_of(const struct ht_plan *p, uint32_t tensor) {
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        for (uint32_t k = 0; k < p->steps[i].n_out; k++)
+            if (p->steps[i].out[k] == tensor) return &p->steps[i];
+    return NULL;
+}
+
+static bool is_read_by(const struct ht_plan *p, uint32_t tensor, enum ht_op op) {
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        for (uint32_t k = 0; k < p->steps[i].n_in; k++)
+            if (p->steps[i].in[k] == tensor && p->steps[i].op == op) return true;
+    return false;
+}
+
+const char *ht_plan_role(const struct ht_plan *p, uint32_t step) {
+    static const enum ht_op heads[] = {HT_OP_HEAD_NORM, HT_OP_ROPE, HT_OP_KV_APPEND,
+                                       HT_OP_ATTENTION};
+    const struct ht_step *s = &p->steps[step];
+    for (uint32_t k = 0; k < s->n_out; k++) {
+        if (s->out[k] == p->logits) return "lm_head";
+        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+            if (is_read_by(p, s->out[k], heads[i])) return "qkv";
+        if (is_read_by(p, s->out[k], HT_OP_ACT) || is_read_by(p, s->out[k], HT_OP_ACT_MUL))
+            return "gate/up";
+        if (is_read_by(p, s->out[k], HT_OP_MOE_ROUTE)) return "router";
+    }
+    const struct ht_step *from = writer_of(p, s->in[0]);
+    while (from && (from->op == HT_OP_RMS_NORM || from->op == HT_OP_LAYER_NORM ||
+                    from->op == HT_OP_SELECT)) // what may stand between
+        from = writer_of(p, from->in[0]);
+    if (from && from->op == HT_OP_ATTENTION) return "o";
+    if (from && (from->op == HT_OP_ACT || from->op == HT_OP_ACT_MUL)) return "down";
+    return "other";
+}
+
 // ---- printing
 
 static const char *act_name(enum ht_act a) {

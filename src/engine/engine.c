@@ -181,6 +181,26 @@ void ht_engine_get_stats(const struct hearth_engine *e, struct hearth_engine_sta
     out->n_pages_free = e->pages.n_free;
 }
 
+enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode,
+                                     struct hearth_error *err) {
+    if (e->in_step)
+        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_profile was called from a callback");
+    if ((unsigned)mode > HEARTH_PROFILE_STEPS)
+        return ht_fail(err, HEARTH_E_ARG, "%d is no enum hearth_profile", (int)mode);
+    if (!e->ops->profile) {
+        if (mode == HEARTH_PROFILE_OFF) return HEARTH_OK;
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not count its work",
+                       e->ops->name);
+    }
+    enum hearth_status status = e->ops->profile(e->prepared, mode, err);
+    if (!status) e->has_profile = mode != HEARTH_PROFILE_OFF || e->has_profile;
+    return status;
+}
+
+bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out) {
+    return e->has_profile && e->ops->profile_get(e->prepared, i, out);
+}
+
 // ---- the turn -----------------------------------------------------------------------------------
 
 static void end_cancelled(struct hearth_engine *e) {

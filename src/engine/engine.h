@@ -50,6 +50,16 @@ HT_MUST_CHECK enum hearth_status ht_engine_step(struct hearth_engine *e, size_t 
                                                 struct hearth_error *err);
 HT_MUST_CHECK enum hearth_status ht_engine_run(struct hearth_engine *e, struct hearth_error *err);
 void ht_engine_get_stats(const struct hearth_engine *e, struct hearth_engine_stats *out);
+HT_MUST_CHECK enum hearth_status
+ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode, struct hearth_error *err);
+bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out);
+
+// ceilings.c
+HT_MUST_CHECK enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o,
+                                                     uint32_t budget_ms,
+                                                     struct hearth_ceilings *out,
+                                                     struct hearth_error *err);
+double ht_ceilings_seconds(const struct hearth_ceilings *c, const struct hearth_step_kind *k);
 
 void ht_sampling_default(struct hearth_sampling *s);
 void ht_request_options_default(struct hearth_request_options *o);

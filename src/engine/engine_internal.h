@@ -78,7 +78,8 @@ struct hearth_engine {
     struct hearth_request *all;
     uint64_t next_serial;
     size_t n_active;
-    bool in_step; // a callback may not call back in
+    bool in_step;     // a callback may not call back in
+    bool has_profile; // the backend has been asked to count
 
     // The pass being formed.
     struct ht_batch batch;

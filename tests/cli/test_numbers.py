@@ -175,14 +175,71 @@ class Bench(WithModel):
             self.assertLessEqual(r["tokens_s"], r["fastest"])
             if r["kind"] == "generate" or r["depth"] == 0: # a difference of times may be lost in noise
                 self.assertGreater(r["fastest"], 0)
-            self.assertEqual("bytes_s" in r, r["kind"] == "generate")
+            self.assertAlmostEqual(r["bytes_s"], r["token_bytes"] * r["tokens_s"], delta=1e-4 * r["bytes_s"] + 1)
+            self.assertAlmostEqual(r["read_share"], r["bytes_s"] / d["ceilings"]["read_bytes_s"],
+                                   delta=1e-4 * r["read_share"] + 1e-6)
         size = {t["name"]: t["bytes"] for t in json.loads(self.ok("inspect", self.model, "--json",
                                                                   "--tensors"))["tensors"]}
         self.assertEqual(d["pass_bytes"], sum(size.values()) - size["token_embd.weight"])
 
+    def test_work(self):
+        """Bytes and multiply-adds of a token, against a count by hand over the file's tensors."""
+        tensors = json.loads(self.ok("inspect", self.model, "--json", "--tensors"))["tensors"]
+        weights = sum(t["shape"][0] * t["shape"][1] for t in tensors
+                      if len(t["shape"]) == 2 and t["name"] != "token_embd.weight")
+        for seqs, kv_type, width in ((1, "f16", 2), (3, "f32", 4)):
+            d = json.loads(self.ok("bench", self.model, "--prompt", "0", "--generate", "4", "--reps", 1, "--seqs",
+                                   seqs, "--kv-type", kv_type, "--steps", "--json"))
+            r = d["runs"][0]
+            seen = (2 + 3 + 4 + 5) / 4  # positions, after a prompt of one token and its first answer
+            kv = tiny.LAYERS * 2 * tiny.DIM // tiny.HEADS * width
+            self.assertAlmostEqual(r["token_bytes"], weights * 4 / seqs + tiny.DIM * 4 + seen * kv, delta=1)
+            macs = weights + tiny.LAYERS * 2 * seen * tiny.DIM
+            self.assertAlmostEqual(r["token_macs"], macs, delta=1)
+            n = 4 * seqs
+            self.assertAlmostEqual(sum(s["macs"] for s in r["steps"]), n * macs, delta=n)
+            self.assertAlmostEqual(sum(s["bytes"] for s in r["steps"]), n * r["token_bytes"], delta=n)
+            self.assertAlmostEqual(sum(s["time_share"] for s in r["steps"]), 1, delta=0.01)
+            # F32 weights and attention: all of it at 0.97 of the f32 peak.
+            self.assertAlmostEqual(r["ceiling_share"], r["tokens_s"] * macs / (0.97 * d["ceilings"]["f32_macs_s"]),
+                                   delta=1e-3 * r["ceiling_share"] + 1e-6)
+            steps = {(s["name"], s["role"]): s for s in r["steps"]}
+            for role in ("qkv", "o", "gate/up", "down", "lm_head"):
+                self.assertEqual(steps["linear", role]["formats"], "F32")
+                self.assertGreater(steps["linear", role]["seconds"], 0)
+            self.assertEqual(steps["linear", "lm_head"]["macs"], n * 260 * tiny.DIM)
+            self.assertEqual(steps["linear", "down"]["macs"], n * tiny.LAYERS * tiny.FFN * tiny.DIM)
+            self.assertIn(("attention", ""), steps)
+            self.assertIn(("waiting", ""), steps)
+
+    def test_prompt_work(self):
+        """A prompt wants no logits: no output matrix, and nothing behind the last layer's keys and values."""
+        d = json.loads(self.ok("bench", self.model, "--prompt", "6", "--depth", "0,4", "--generate", "0", "--reps", 1,
+                               "--steps", "--json"))
+        for r in d["runs"]:
+            steps = {(s["name"], s["role"]): s for s in r["steps"]}
+            self.assertEqual(steps["linear", "lm_head"]["macs"], 0)
+            self.assertEqual(steps["linear", "down"]["macs"], 6 * tiny.FFN * tiny.DIM)  # of one layer
+            seen = sum(range(r["depth"] + 1, r["depth"] + 7))
+            self.assertEqual(steps["attention", ""]["macs"], tiny.LAYERS * 2 * seen * tiny.DIM)
+
     def test_table(self):
-        out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1)
-        self.assertRegex(out, r"\nprompt 8 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+ *\n$")
+        out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1, "--steps")
+        self.assertRegex(out, r"ceilings measured now: read [\d.]+ GB/s; int8 \d+, bf16 \d+, f32 \d+ GMAC/s\n")
+        self.assertRegex(out, r"\nprompt 8 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+ +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
+        self.assertRegex(out, r"\n  linear qkv F32 +[\d.]+ % +[\d.]+ ms +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
+        for line in out.split("\n"):
+            self.assertEqual(line, line.rstrip())
+
+    def test_no_ceilings(self):
+        args = ["bench", self.model, "--prompt", "4", "--generate", "0", "--reps", 1, "--backend", "ref"]
+        code, out, err = tiny.hearth(*args)
+        self.assertEqual(code, 0, err)
+        self.assertIn("no shares of ceilings: the backend ref has no ceilings", err)
+        self.assertRegex(out.decode(), r"\nprompt 4 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+\n$")
+        code, out, err = tiny.hearth(*args, "--steps")
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn("the backend ref has no ceilings", err)
 
 
 if __name__ == "__main__":

@@ -251,6 +251,7 @@ static uint32_t add_linear(struct builder *b, uint32_t i) {
     need_prepared(b, s->in[0], i, s->layer);
     struct ht_cpu_step *l = new_step(b, HT_CPU_LINEAR, s->layer);
     if (!l) return 1;
+    l->plan_step = i;
     uint32_t out[3], j = i, n = 0;
     for (; j < b->p->n_steps; j++) { // steps over the same input become one
         const struct ht_step *t = &b->p->steps[j];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/exec.h"
+#include "backend/cpu/peak.h"
 #include "base/mem.h"
 
 static void cpu_close(struct ht_backend *b) {
@@ -42,6 +43,12 @@ static const char *cpu_describe(const struct ht_backend *b) {
 
 static struct ht_team *cpu_team(struct ht_backend *b) {
     return b->team;
+}
+
+static enum hearth_status cpu_ceilings(struct ht_backend *b, uint32_t budget_ms,
+                                       uint64_t buffer_bytes, struct hearth_ceilings *out,
+                                       struct hearth_error *err) {
+    return ht_peak_measure(b->team, b->level, budget_ms, buffer_bytes, out, err);
 }
 
 // ---- what is supported
@@ -118,6 +125,7 @@ static void cpu_release(struct ht_prepared *p) {
     if (p->scratch) ht_pages_free(p->scratch, scratch_total(p->c));
     ht_free(p->tiles);
     ht_free(p->counters);
+    ht_cpu_profile_free(p->profile);
     ht_compiled_free(p->c);
     ht_free(p);
 }
@@ -201,7 +209,10 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
         }
     for (uint32_t i = 0; i < p->c->n_steps; i++)
         atomic_store_explicit(&p->counters[i], 0, memory_order_relaxed);
-    ht_team_run(p->backend->team, run_plan, p);
+    if (p->profile)
+        ht_cpu_profile_run(p, run_plan);
+    else
+        ht_team_run(p->backend->team, run_plan, p);
     p->batch = NULL;
     *logits = ht_cpu_f32(p, p->c->logits, 0);
     return HEARTH_OK;
@@ -218,4 +229,7 @@ const struct ht_backend_ops ht_backend_cpu = {
     .release = cpu_release,
     .execute = cpu_execute,
     .team = cpu_team,
+    .ceilings = cpu_ceilings,
+    .profile = ht_cpu_profile,
+    .profile_get = ht_cpu_profile_get,
 };

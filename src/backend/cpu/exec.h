@@ -85,6 +85,7 @@ struct ht_cpu_step {
     uint32_t prep; // out0's prepared rows (8-bit), where the step makes them with it; or HT_NONE
     // LINEAR: in[i] is output i's prepared activation
     uint32_t n_linear, residual; // tensor or HT_NONE
+    uint32_t plan_step;          // the first that it was made of
     bool own_heads;              // the thread's rows are those of its KV heads
     bool has_act, has_mul;       // out0 = act(out0) [* out1], on the thread's own columns
     enum ht_act act;
@@ -140,8 +141,9 @@ struct ht_prepared {
     struct ht_compiled *c;
     uint8_t *scratch, *kv, *threads; // pages
     uint64_t scratch_total;
-    struct ht_cpu_tile *tiles; // [max_tokens]
-    atomic_uint *counters;     // [n_steps] work taken, for steps that are divided as they go
+    struct ht_cpu_profile *profile; // NULL: never asked for
+    struct ht_cpu_tile *tiles;      // [max_tokens]
+    atomic_uint *counters;          // [n_steps] work taken, for steps that are divided as they go
     // of the present execute
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
@@ -214,6 +216,14 @@ void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int th
 void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+
+// profile.c: work and time by kind of step. Nothing of it runs but where p->profile is set.
+HT_MUST_CHECK enum hearth_status ht_cpu_profile(struct ht_prepared *p, enum hearth_profile mode,
+                                                struct hearth_error *err);
+bool ht_cpu_profile_get(const struct ht_prepared *p, size_t i, struct hearth_step_kind *out);
+void ht_cpu_profile_free(struct ht_cpu_profile *f); // accepts NULL
+// In place of the region of an execute, where a profile is wanted: counts, and runs the steps.
+void ht_cpu_profile_run(struct ht_prepared *p, ht_team_fn run_plan);
 
 // kv.c: the pages. Elements of one KV head in a page: K then V.
 uint64_t ht_kv_head_bytes(enum hearth_kv_type type, uint32_t head_dim);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What cmd_bench.c measures and bench_report.c prints.
+#ifndef HEARTH_CLI_BENCH_H
+#define HEARTH_CLI_BENCH_H
+
+#include "cli.h"
+
+#define MAX_KINDS 64 // kinds of steps in a plan; a plan of more is refused
+
+struct kinds { // of one stretch of passes
+    struct hearth_step_kind items[MAX_KINDS];
+    size_t n;
+};
+
+struct bench {
+    const struct args *a;
+    const hearth_model *model;
+    struct hearth_model_info info;
+    hearth_engine *engine;
+    double pass_bytes; // of weights that a pass of one token reads
+    bool has_ceilings; // false on a backend that has none; then no work is counted either
+    struct hearth_ceilings ceilings;
+    struct interrupt interrupt;
+    struct progress progress;
+    int n_printed;
+};
+
+struct test { // one row of the table
+    bool generate;
+    uint32_t n, depth, seqs;
+    double best, median, worst; // tokens a second
+    // Of one token, where there are ceilings: bytes and multiply-adds, and the seconds that these
+    // take at the ceilings.
+    double bytes, macs, compute_s;
+    struct kinds steps; // with --steps: of one more repetition
+};
+
+void bench_print_head(struct bench *b);
+void bench_print_row(struct bench *b, const struct test *t);
+void bench_print_end(struct bench *b);
+
+#endif

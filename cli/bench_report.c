@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// What hearth bench prints: a table, or one JSON object.
+#include <inttypes.h>
+#include <string.h>
+
+#include "bench.h"
+
+// ---- shares
+
+static double read_share(const struct bench *b, double bytes_s) {
+    return bytes_s / b->ceilings.read_bytes_s;
+}
+
+static double sum_ns(const struct kinds *k) {
+    double sum = 0;
+    for (size_t i = 0; i < k->n; i++) sum += (double)k->items[i].ns;
+    return sum;
+}
+
+// " 27.4    80 %", twice: bytes, then multiply-adds, blank where there are none.
+static void print_rates(double bytes_s, double read, double macs_s, double compute) {
+    if (bytes_s > 0) {
+        printf(" %8.1f %5.0f %%", bytes_s / 1e9, 100 * read);
+    } else if (macs_s > 0) {
+        printf(" %8s %7s", "", "");
+    }
+    if (macs_s > 0) printf(" %8.1f %5.0f %%", macs_s / 1e9, 100 * compute);
+}
+
+// ---- the table
+
+static void table_head(struct bench *b) {
+    char params[32], bytes[32];
+    printf("%s: %s, %s parameters, %s\n", model_label(b->a), b->info.arch,
+           format_count(params, b->info.n_params), format_bytes(bytes, b->info.weight_bytes));
+    printf("%s, KV %s, %d repetitions\n", hearth_engine_device(b->engine), b->a->kv_type,
+           (int)b->a->reps);
+    if (b->has_ceilings) {
+        printf("ceilings measured now: read %.1f GB/s; int8 %.0f, bf16 %.0f, f32 %.0f GMAC/s\n",
+               b->ceilings.read_bytes_s / 1e9, b->ceilings.int8_macs_s / 1e9,
+               b->ceilings.bf16_macs_s / 1e9, b->ceilings.f32_macs_s / 1e9);
+    }
+    printf("\n%-16s %5s %6s %9s  %17s", "", "seqs", "depth", "tokens/s", "slowest - fastest");
+    if (b->has_ceilings) printf(" %8s %7s %8s %7s", "GB/s", "of read", "GMAC/s", "of ceil");
+    putchar('\n');
+}
+
+static void table_steps(const struct bench *b, const struct test *t) {
+    double total = sum_ns(&t->steps);
+    for (size_t i = 0; i < t->steps.n; i++) {
+        const struct hearth_step_kind *k = &t->steps.items[i];
+        char name[80];
+        double s = (double)k->ns * 1e-9;
+        if (k->n_steps == 0 && k->ns == 0) continue;
+        snprintf(name, sizeof(name), "%s%s%s%s%s", k->name, k->role[0] ? " " : "", k->role,
+                 k->formats[0] ? " " : "", k->formats);
+        printf("  %-31s %6.1f %% %9.2f ms", name, total > 0 ? 100 * s / total * 1e9 : 0, 1e3 * s);
+        if (s > 0 && k->bytes + k->macs > 0) {
+            printf("    "); // below the columns of the row
+            print_rates(k->bytes / s, read_share(b, k->bytes / s), k->macs / s,
+                        hearth_ceilings_seconds(&b->ceilings, k) / s);
+        }
+        putchar('\n');
+    }
+}
+
+static void table_row(const struct bench *b, const struct test *t) {
+    char name[32], spread[40];
+    snprintf(name, sizeof(name), "%s %u", t->generate ? "generate" : "prompt", t->n);
+    snprintf(spread, sizeof(spread), "%.1f - %.1f", t->worst, t->best);
+    printf("%-16s %5u %6u %9.1f  %17s", name, t->seqs, t->depth, t->median, spread);
+    if (b->has_ceilings) {
+        print_rates(t->bytes * t->median, read_share(b, t->bytes * t->median), t->macs * t->median,
+                    t->compute_s * t->median);
+    }
+    putchar('\n');
+    table_steps(b, t);
+}
+
+// ---- JSON
+
+static void json_text(const char *name, const char *text) {
+    printf("\"%s\": ", name);
+    json_print_text(stdout, text, strlen(text));
+}
+
+static void json_head(struct bench *b) {
+    printf("{\n  ");
+    json_text("model", model_label(b->a));
+    printf(",\n  \"arch\": \"%s\",\n  \"params\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64,
+           b->info.arch, b->info.n_params, b->info.weight_bytes);
+    printf(",\n  \"pass_bytes\": %.0f,\n  ", b->pass_bytes);
+    json_text("device", hearth_engine_device(b->engine));
+    printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d", b->a->kv_type, (int)b->a->reps);
+    if (b->has_ceilings) {
+        printf(",\n  \"ceilings\": {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, "
+               "\"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
+               b->ceilings.read_bytes_s, b->ceilings.int8_macs_s, b->ceilings.bf16_macs_s,
+               b->ceilings.f32_macs_s);
+    }
+    printf(",\n  \"runs\": [");
+}
+
+static void json_steps(const struct bench *b, const struct test *t) {
+    double total = sum_ns(&t->steps);
+    bool first = true;
+    printf(", \"steps\": [");
+    for (size_t i = 0; i < t->steps.n; i++) {
+        const struct hearth_step_kind *k = &t->steps.items[i];
+        double s = (double)k->ns * 1e-9;
+        printf("%s\n      {", first ? "" : ",");
+        first = false;
+        json_text("name", k->name);
+        printf(", ");
+        json_text("role", k->role);
+        printf(", ");
+        json_text("formats", k->formats);
+        printf(", \"n_steps\": %" PRIu64 ", \"seconds\": %.9f, \"time_share\": %.6f, "
+               "\"bytes\": %.0f, \"macs\": %.0f",
+               k->n_steps, s, total > 0 ? s / total * 1e9 : 0, k->bytes, k->macs);
+        if (s > 0 && k->bytes > 0) {
+            printf(", \"bytes_s\": %.0f, \"read_share\": %.6f", k->bytes / s,
+                   read_share(b, k->bytes / s));
+        }
+        if (s > 0 && k->macs > 0) {
+            printf(", \"macs_s\": %.0f, \"ceiling_share\": %.6f", k->macs / s,
+                   hearth_ceilings_seconds(&b->ceilings, k) / s);
+        }
+        putchar('}');
+    }
+    printf("\n    ]");
+}
+
+static void json_row(const struct bench *b, const struct test *t) {
+    printf("%s\n    {\"kind\": \"%s\", \"n\": %u, \"depth\": %u, \"seqs\": %u, "
+           "\"tokens_s\": %.4f, \"slowest\": %.4f, \"fastest\": %.4f",
+           b->n_printed ? "," : "", t->generate ? "generate" : "prompt", t->n, t->depth, t->seqs,
+           t->median, t->worst, t->best);
+    if (b->has_ceilings) {
+        printf(", \"token_bytes\": %.1f, \"token_macs\": %.1f, \"bytes_s\": %.0f, "
+               "\"read_share\": %.6f, \"macs_s\": %.0f, \"ceiling_share\": %.6f",
+               t->bytes, t->macs, t->bytes * t->median, read_share(b, t->bytes * t->median),
+               t->macs * t->median, t->compute_s * t->median);
+    }
+    if (b->a->steps) json_steps(b, t);
+    putchar('}');
+}
+
+void bench_print_head(struct bench *b) {
+    if (b->a->json) {
+        json_head(b);
+    } else {
+        table_head(b);
+    }
+}
+
+void bench_print_row(struct bench *b, const struct test *t) {
+    if (b->a->json) {
+        json_row(b, t);
+    } else {
+        table_row(b, t);
+        fflush(stdout);
+    }
+    b->n_printed++;
+}
+
+void bench_print_end(struct bench *b) {
+    if (b->a->json) puts("\n  ]\n}");
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The ceilings of level neon: f32 by fmla; codes as the linear kernels multiply them, in 16 bits,
+// pairs added in 16, pairs of those in 32. No state; any thread.
+#include <arm_neon.h>
+
+#include "backend/cpu/peak.h"
+#include "backend/cpu/vec_unroll.h"
+
+static void int8_neon(uint64_t n) {
+    int32x4_t sum[HT_PEAK_SUMS];
+    int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(5);
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) {
+        sum[i] = vdupq_n_s32(0);
+        __asm__ volatile("" : "+w"(sum[i])); // nothing that another sum might be
+    }
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) {
+            __asm__ volatile("" : "+w"(x), "+w"(y)); // anything, as far as the compiler knows
+            int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y)), high = vmull_high_s8(x, y);
+            sum[i] = vpadalq_s16(sum[i], vaddq_s16(low, high));
+        }
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"w"(sum[i]));
+}
+
+static void f32_neon(uint64_t n) {
+    float32x4_t sum[HT_PEAK_SUMS], x = vdupq_n_f32(1.0f), y = vdupq_n_f32(1.0f);
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) {
+        sum[i] = vdupq_n_f32(0);
+        __asm__ volatile("" : "+w"(sum[i])); // nothing that another sum might be
+    }
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = vfmaq_f32(sum[i], x, y);
+        __asm__ volatile("" : "+w"(x));
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"w"(sum[i]));
+}
+
+static void read_neon(const void *p, size_t n_bytes) {
+    const uint8_t *b = p;
+    uint8x16_t sum[8];
+    UNROLL
+    for (int j = 0; j < 8; j++) sum[j] = vdupq_n_u8(0);
+    for (size_t i = 0; i < n_bytes; i += 128) {
+        UNROLL
+        for (size_t j = 0; j < 8; j++) sum[j] = veorq_u8(sum[j], vld1q_u8(b + i + 16 * j));
+    }
+    UNROLL
+    for (int j = 0; j < 8; j++) __asm__ volatile("" ::"w"(sum[j]));
+}
+
+void ht_peak_init_neon(struct ht_peak_kernels *k) {
+    k->int8 = int8_neon;
+    k->int8_lanes = 16;
+    k->f32 = f32_neon;
+    k->f32_lanes = 4;
+    k->read = read_neon;
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// The measurement of ceilings, and the loops of the level scalar in plain C. Rounds are short, so
+// that on a busy machine some of them run undisturbed; the best counts: of multiplying that of each
+// thread, since they share nothing, of reading that of all together, since they share the memory.
+// Runs on the caller's thread and its team; allocates the buffer that is read, and frees it.
+#include "backend/cpu/peak.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/vec_unroll.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define ROUND_NS    500000u
+#define SLICE_BYTES (1u << 18) // of one thread: a round reads as many as last long enough
+
+// ---- scalar
+
+static void int8_scalar(uint64_t n) {
+    int32_t sum[HT_PEAK_SUMS] = {0}, x = 3, y = 5;
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" : "+r"(sum[i]));
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) {
+            __asm__ volatile("" : "+r"(x), "+r"(y)); // anything, as far as the compiler knows
+            sum[i] += (int8_t)x * (int8_t)y;
+        }
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"r"(sum[i]));
+}
+
+static void f32_scalar(uint64_t n) {
+    float sum[HT_PEAK_SUMS] = {0}, x = 1.0f, y = 1.0f;
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" : "+r"(sum[i]));
+    for (; n > 0; n--) {
+        __asm__ volatile("" : "+m"(x));
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = fmaf(x, y, sum[i]);
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"r"(sum[i]));
+}
+
+static void read_scalar(const void *p, size_t n_bytes) {
+    const uint64_t *w = p;
+    uint64_t sum[4] = {0};
+    for (size_t i = 0; i < n_bytes / sizeof *w; i += 4) {
+        UNROLL
+        for (int j = 0; j < 4; j++) sum[j] ^= w[i + (size_t)j];
+    }
+    UNROLL
+    for (int j = 0; j < 4; j++) __asm__ volatile("" ::"r"(sum[j]));
+}
+
+void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
+    *k = (struct ht_peak_kernels){.int8 = int8_scalar,
+                                  .f32 = f32_scalar,
+                                  .int8_lanes = 1,
+                                  .f32_lanes = 1,
+                                  .read = read_scalar};
+    if (level == HT_CPU_SCALAR) return;
+#if defined(__x86_64__)
+    ht_peak_init_avx2(k);
+    if (level == HT_CPU_AVX2) return;
+    ht_peak_init_avx512(k);
+    if (level == HT_CPU_AVX512) return;
+    ht_peak_init_avx512vnni(k);
+#elif defined(__aarch64__)
+    ht_peak_init_neon(k);
+    if (level == HT_CPU_NEON) return;
+    ht_peak_init_neon_dotprod(k);
+    if (level == HT_CPU_NEON_DOTPROD) return;
+    ht_peak_init_neon_i8mm(k);
+#endif
+}
+
+// ---- the measurement
+
+struct job {
+    const struct ht_peak_kernels *k;
+    void (*multiply)(uint64_t n);
+    uint64_t n; // rounds of a thread, or slices
+    uint8_t *buffer;
+    uint64_t slice, n_slices; // the first to be read; slices of each thread in all
+    uint64_t ns[HT_TEAM_MAX]; // of each thread's round
+};
+
+static void run_multiply(void *arg, int thread, int n_threads) {
+    struct job *j = arg;
+    uint64_t begin = ht_now_ns();
+    (void)n_threads;
+    j->multiply(j->n);
+    j->ns[thread] = ht_now_ns() - begin;
+}
+
+static void run_fill(void *arg, int thread, int n_threads) {
+    const struct job *j = arg;
+    (void)n_threads;
+    memset(j->buffer + (uint64_t)thread * j->n_slices * SLICE_BYTES, 0x5a,
+           j->n_slices * SLICE_BYTES);
+}
+
+static void run_read(void *arg, int thread, int n_threads) {
+    const struct job *j = arg;
+    (void)n_threads;
+    const uint8_t *own = j->buffer + (uint64_t)thread * j->n_slices * SLICE_BYTES;
+    for (uint64_t i = 0; i < j->n; i++)
+        j->k->read(own + (j->slice + i) % j->n_slices * SLICE_BYTES, SLICE_BYTES);
+}
+
+static double best_read(struct ht_team *team, struct job *j, uint64_t budget_ns) {
+    double best = 0;
+    uint64_t end = ht_now_ns() + budget_ns, now;
+    do {
+        uint64_t begin = ht_now_ns();
+        ht_team_run(team, run_read, j);
+        now = ht_now_ns();
+        double n_bytes = (double)j->n * SLICE_BYTES * ht_team_size(team);
+        double rate = n_bytes / ((double)(now - begin + 1) * 1e-9);
+        if (rate > best) best = rate;
+        j->slice += j->n;
+        if (now - begin < 2 * ROUND_NS && j->n <= j->n_slices / 2) j->n *= 2;
+    } while (now < end);
+    return best;
+}
+
+static double best_multiply(struct ht_team *team, void (*multiply)(uint64_t), uint32_t lanes,
+                            uint64_t budget_ns) {
+    struct job j = {.multiply = multiply, .n = 256};
+    double best[HT_TEAM_MAX] = {0}, sum = 0;
+    uint64_t end = ht_now_ns() + budget_ns;
+    do {
+        uint64_t least = UINT64_MAX;
+        ht_team_run(team, run_multiply, &j);
+        for (int t = 0; t < ht_team_size(team); t++) {
+            double macs = (double)lanes * HT_PEAK_SUMS * (double)j.n;
+            double rate = macs / ((double)(j.ns[t] + 1) * 1e-9);
+            if (rate > best[t]) best[t] = rate;
+            if (j.ns[t] < least) least = j.ns[t];
+        }
+        if (least < ROUND_NS) j.n *= 2;
+    } while (ht_now_ns() < end);
+    for (int t = 0; t < ht_team_size(team); t++) sum += best[t];
+    return sum;
+}
+
+enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,
+                                   uint32_t budget_ms, uint64_t buffer_bytes,
+                                   struct hearth_ceilings *out, struct hearth_error *err) {
+    uint64_t budget = (uint64_t)budget_ms * 1000000, n_threads = (uint64_t)ht_team_size(team);
+    struct ht_peak_kernels k;
+    ht_peak_kernels_init(&k, level);
+    struct job j = {.k = &k, .n = 1, .n_slices = buffer_bytes / n_threads / SLICE_BYTES};
+    size_t n_bytes = (size_t)(j.n_slices * n_threads * SLICE_BYTES);
+    if (j.n_slices == 0)
+        return ht_fail(err, HEARTH_E_ARG, "a buffer of %llu bytes is too small for %d threads",
+                       (unsigned long long)buffer_bytes, ht_team_size(team));
+    if (!(j.buffer = ht_pages_alloc(n_bytes)))
+        return ht_fail_nomem(err, n_bytes, "measuring how fast memory is read");
+    ht_team_run(team, run_fill, &j); // each its own part: memory of its own node
+    struct hearth_ceilings c;
+    c.read_bytes_s = best_read(team, &j, budget);
+    ht_pages_free(j.buffer, n_bytes);
+    c.int8_macs_s = best_multiply(team, k.int8, k.int8_lanes, budget);
+    c.f32_macs_s = best_multiply(team, k.f32, k.f32_lanes, budget);
+    c.bf16_macs_s = k.bf16 ? best_multiply(team, k.bf16, k.bf16_lanes, budget) : c.f32_macs_s;
+    *out = c;
+    return HEARTH_OK;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// The ceilings of a machine: loops that do nothing but multiply registers or read memory, one table
+// a CPU level, and the measurement that runs them on every thread of a team at once. What the
+// kernels reach is told as a share of this. Keeps no state.
+#ifndef HT_CPU_PEAK_H
+#define HT_CPU_PEAK_H
+
+#include "backend/cpu/features.h"
+#include "base/team.h"
+
+// Independent sums of a loop: more than the latency of any multiply-add times its pipes.
+#define HT_PEAK_SUMS 12
+
+struct ht_peak_kernels {
+    // n rounds of HT_PEAK_SUMS instructions, each multiplying and adding *_lanes numbers. int8 is
+    // how the level's linear kernels multiply codes.
+    void (*int8)(uint64_t n);
+    void (*bf16)(uint64_t n); // NULL: bf16 is multiplied as f32
+    void (*f32)(uint64_t n);
+    uint32_t int8_lanes, bf16_lanes, f32_lanes;
+    void (*read)(const void *p, size_t n_bytes); // 64-byte aligned, a multiple of 256 bytes
+};
+
+void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level);
+void ht_peak_init_avx2(struct ht_peak_kernels *k);
+void ht_peak_init_avx512(struct ht_peak_kernels *k);
+void ht_peak_init_avx512vnni(struct ht_peak_kernels *k);
+void ht_peak_init_neon(struct ht_peak_kernels *k);
+void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k);
+void ht_peak_init_neon_i8mm(struct ht_peak_kernels *k);
+
+// The best of many short rounds of all threads, budget_ms for each of the four numbers.
+// buffer_bytes: read in turn, so it should be well beyond the last cache; at least 256 KB a thread.
+HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,
+                                                 uint32_t budget_ms, uint64_t buffer_bytes,
+                                                 struct hearth_ceilings *out,
+                                                 struct hearth_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The ceilings of level avx512: as avx2's, on registers of 512 bits. No state; any thread.
+#include <immintrin.h>
+
+#include "backend/cpu/peak.h"
+#include "backend/cpu/vec_unroll.h"
+
+static void int8_avx512(uint64_t n) {
+    __m512i sum[HT_PEAK_SUMS], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5);
+    __m512i ones = _mm512_set1_epi16(1);
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) {
+        sum[i] = _mm512_setzero_si512();
+        __asm__ volatile("" : "+v"(sum[i])); // nothing that another sum might be
+    }
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) {
+            __asm__ volatile("" : "+v"(x)); // anything, as far as the compiler knows
+            __m512i pairs = _mm512_maddubs_epi16(x, y);
+            sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pairs, ones));
+        }
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"v"(sum[i]));
+}
+
+static void f32_avx512(uint64_t n) {
+    __m512 sum[HT_PEAK_SUMS], x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1.0f);
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) {
+        sum[i] = _mm512_setzero_ps();
+        __asm__ volatile("" : "+v"(sum[i])); // nothing that another sum might be
+    }
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = _mm512_fmadd_ps(x, y, sum[i]);
+        __asm__ volatile("" : "+v"(x));
+    }
+    UNROLL
+    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"v"(sum[i]));
+}
+
+static void read_avx512(const void *p, size_t n_bytes) {
+    const __m512i *v = p;
+    __m512i sum[4];
+    UNROLL
+    for (int j = 0; j < 4; j++) sum[j] = _mm512_setzero_si512();
+    for (size_t i = 0; i < n_bytes / sizeof *v; i += 4) {
+        UNROLL
+        for (size_t j = 0; j < 4; j++) sum[j] = _mm512_xor_si512(sum[j], v[i + j]);
+    }
+    UNROLL
+    for (int j = 0; j < 4; j++) __asm__ volatile("" ::"v"(sum[j]));
+}
+
+void ht_peak_init_avx512(struct ht_peak_kernels *k) {
+    k->int8 = int8_avx512;
+    k->int8_lanes = 64;
+    k->f32 = f32_avx512;
+    k->f32_lanes = 16;
+    k->read = read_avx512;
+}
