@@ -167,8 +167,8 @@ static void print_memory(const struct inspect *in) {
         printf("  %-10s %12s  %s\n", rows[i].name, format_bytes(bytes, rows[i].n), rows[i].what);
     }
     if (m->total > m->available) {
-        printf("  This is more than there is: a smaller --ctx or --seqs, or --kv-type f16 takes "
-               "less.\n");
+        printf("  This is more than there is: a smaller --ctx or --seqs, or --kv-type q8_0 "
+               "takes less.\n");
     }
 }
 

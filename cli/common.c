@@ -49,8 +49,8 @@ const struct option_group group_sampling = {
 static const struct option engine_options_[] = {
     {"--ctx", NULL, "N", OPTION_INT, AT(ctx), 1, INT32_MAX, NULL, "the model's own, at most 4096",
      "positions of a sequence: prompt and generated tokens together"},
-    {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "f16|f32", NULL,
-     "number format of keys and values, f16 or f32"},
+    {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "f16|f32|bf16|q8_0", NULL,
+     "number format of keys and values, f16, f32, bf16 or q8_0 (half of f16, a little less exact)"},
     {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
      "tokens of one pass at most"},
     {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,
@@ -141,7 +141,11 @@ void engine_options(const struct args *a, struct hearth_engine_options *o) {
     o->n_ctx = (uint32_t)a->ctx;
     o->n_seqs = (uint32_t)a->seqs;
     o->n_batch = (uint32_t)a->batch;
-    o->kv_type = strcmp(a->kv_type, "f32") == 0 ? HEARTH_KV_F32 : HEARTH_KV_F16;
+    for (int i = 0; hearth_kv_type_name((enum hearth_kv_type)i); i++) {
+        if (strcmp(a->kv_type, hearth_kv_type_name((enum hearth_kv_type)i)) == 0) {
+            o->kv_type = (enum hearth_kv_type)i;
+        }
+    }
     o->log = cli_log(a);
 }
 

@@ -29,7 +29,7 @@ void args_default(struct args *a) {
         .frequency_penalty = (double)s.frequency_penalty,
         .seed = s.seed,
         .backend = "cpu",
-        .kv_type = e.kv_type == HEARTH_KV_F32 ? "f32" : "f16",
+        .kv_type = hearth_kv_type_name(e.kv_type),
         .seqs = 1,
         .batch = e.n_batch,
         .items = 8,

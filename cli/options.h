@@ -41,7 +41,7 @@ struct option {
     enum option_type type;
     size_t offset; // in struct args
     double min, max;
-    const char *choices; // "f16|f32"
+    const char *choices; // "cpu|ref"
     const char
         *fallback; // what the help says of the default, where the value itself says too little
     const char *help;

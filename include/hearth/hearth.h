@@ -190,7 +190,11 @@ HEARTH_API const char *hearth_architectures(void); // "gpt2, llama, qwen2, ..."
 
 typedef struct hearth_engine hearth_engine;
 
-enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32 };
+// The number format of keys and values. Q8_0 has 32 codes of 8 bits and an f16 scale for every 32
+// elements of a head, a little over half of f16; it wants heads of whole blocks of 32 (else E_ARG).
+enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32, HEARTH_KV_BF16, HEARTH_KV_Q8_0 };
+// "f16"; NULL for a number that is no type, so that all are found by counting up from 0.
+HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 
 struct hearth_engine_options {
     const char *backend;   // "cpu" (default) or "ref"

@@ -8,6 +8,10 @@ void hearth_engine_options_default(struct hearth_engine_options *o) {
     ht_engine_options_default(o);
 }
 
+const char *hearth_kv_type_name(enum hearth_kv_type type) {
+    return ht_kv_type_name(type);
+}
+
 // What the engine sees of a model.
 static struct ht_engine_source source_of(const hearth_model *m) {
     const struct ht_gguf *g = m->file->g;

@@ -188,6 +188,13 @@ HT_MUST_CHECK enum hearth_status ht_plan_bind(const struct ht_plan *p, uint32_t 
 // HT_PAGE_TOKENS of its page p / HT_PAGE_TOKENS. One page id stands for that piece of every layer.
 #define HT_PAGE_TOKENS 32
 
+// K and V of one head at one position hold the numbers of a row in the weight format of the KV
+// type's name, whatever the place of its bytes in a page (kv_type.c has the types, one row each).
+#define HT_N_KV_TYPES 4
+const char *ht_kv_type_name(enum hearth_kv_type type);                   // "f16", or NULL
+const struct ht_format_info *ht_kv_format(enum hearth_kv_type type);     // NULL: no such type
+uint64_t ht_kv_row_bytes(enum hearth_kv_type type, uint32_t n_elements); // whole blocks
+
 struct ht_batch_seq {
     const uint32_t *pages; // enough for every position in this batch
     uint32_t n_pages;
@@ -215,8 +222,9 @@ struct ht_limits {
     enum hearth_kv_type kv_type;
 };
 
-// Checks that the plan can run under these limits: none of them 0 but max_outputs, and every table
-// of positions has max_ctx rows. memory and prepare begin with it. (check.c)
+// Checks that the plan can run under these limits: none of them 0 but max_outputs, every table of
+// positions has max_ctx rows, and heads are whole blocks of the KV type. memory and prepare begin
+// with it. (check.c)
 HT_MUST_CHECK enum hearth_status ht_limits_check(const struct ht_plan *p, const struct ht_limits *l,
                                                  struct hearth_error *err);
 

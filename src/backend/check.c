@@ -445,8 +445,14 @@ enum hearth_status ht_limits_check(const struct ht_plan *p, const struct ht_limi
                        "limits of %" PRIu32 " tokens a pass, %" PRIu32 " positions and %" PRIu32
                        " pages, expected 1 or more of each",
                        l->max_tokens, l->max_ctx, l->n_pages);
-    if (l->kv_type != HEARTH_KV_F16 && l->kv_type != HEARTH_KV_F32)
-        return ht_fail(err, HEARTH_E_ARG, "no such KV type (%d)", (int)l->kv_type);
+    const struct ht_format_info *kv = ht_kv_format(l->kv_type);
+    if (!kv) return ht_fail(err, HEARTH_E_ARG, "no such KV type (%d)", (int)l->kv_type);
+    if (p->head_dim % kv->block_len != 0)
+        return ht_fail(err, HEARTH_E_ARG,
+                       "KV pages in %s (kv_type, --kv-type) hold blocks of %" PRIu32
+                       " elements of a head, and the heads of this model have %" PRIu32
+                       ": f16, bf16 or f32 is expected",
+                       ht_kv_type_name(l->kv_type), kv->block_len, p->head_dim);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         if (p->steps[i].op != HT_OP_ADD_POS) continue;
         const struct ht_weight *w = &p->weights[p->steps[i].w[0]];

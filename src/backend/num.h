@@ -34,6 +34,12 @@
 //   M' = max(M, m); b = exp(M - M'), n = exp(m - M'); L = fma(sum16(l), n, L * b);
 //   A[d] = fma(n, acc[d], A[d] * b)
 // and y[d] = A[d] * (1 / L). So threads may share a long context by segments.
+// KV pages: k and v are rounded when they are stored, to nearest even (f16, bf16), and widened
+// exactly. Pages of q8_0 hold the codes and f16 scales of ht_q8_0_from_f32, a scale for each
+// position j and block b of 32 elements; only codes, which are exact in f32, meet q and p:
+//   t = sum over d of block b rising of fma(q[d], code[j][d], t) from 0;
+//   s[j] = fma(t, scale[j][b], s[j]) for b rising, from 0
+//   acc[d] = fma(p[j] * scale[j][b], code[j][d], acc[d]), the product rounded
 #ifndef HT_BACKEND_NUM_H
 #define HT_BACKEND_NUM_H
 

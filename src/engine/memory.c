@@ -57,9 +57,12 @@ static enum hearth_status check_counts(const struct hearth_engine_options *o,
     if (o->n_threads < 0 || o->n_threads > HT_TEAM_MAX)
         return ht_fail(err, HEARTH_E_ARG, "n_threads is %d; 0 to %d is expected", o->n_threads,
                        HT_TEAM_MAX);
-    if (o->kv_type != HEARTH_KV_F16 && o->kv_type != HEARTH_KV_F32)
-        return ht_fail(err, HEARTH_E_ARG, "kv_type is %d; %d (f16) or %d (f32) is expected",
-                       (int)o->kv_type, (int)HEARTH_KV_F16, (int)HEARTH_KV_F32);
+    if (!ht_kv_type_name(o->kv_type))
+        return ht_fail(err, HEARTH_E_ARG,
+                       "kv_type is %d; %d (f16), %d (f32), %d (bf16) or %d "
+                       "(q8_0) is expected",
+                       (int)o->kv_type, (int)HEARTH_KV_F16, (int)HEARTH_KV_F32, (int)HEARTH_KV_BF16,
+                       (int)HEARTH_KV_Q8_0);
     return HEARTH_OK;
 }
 
@@ -134,15 +137,31 @@ static const char *bytes_text(uint64_t n, char text[32]) {
     return text;
 }
 
+// The first type of KV pages whose pages take at most `room`, in the order of what it costs; NULL
+// where none smaller than the present one does.
+static const char *smaller_kv(const struct ht_plan *plan, const struct hearth_memory *m,
+                              const struct ht_limits *limits, uint64_t room) {
+    static const enum hearth_kv_type order[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
+    uint64_t row = ht_kv_row_bytes(limits->kv_type, plan->head_dim);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (plan->head_dim % ht_kv_format(order[i])->block_len != 0) continue;
+        uint64_t other = ht_kv_row_bytes(order[i], plan->head_dim);
+        if (other < row && ceil((double)m->kv * (double)other / (double)row) <= (double)room)
+            return ht_kv_type_name(order[i]);
+    }
+    return NULL;
+}
+
 // The option that would make it fit, tried in the order of what it costs the user.
-static void advise(const struct hearth_memory *m, const struct ht_limits *limits, uint32_t n_seqs,
-                   char text[256]) {
+static void advise(const struct ht_plan *plan, const struct hearth_memory *m,
+                   const struct ht_limits *limits, uint32_t n_seqs, char text[256]) {
     uint64_t rest = m->total - m->kv, per_page = m->kv / limits->n_pages;
     uint64_t room = rest < m->available ? m->available - rest : 0;
     uint64_t n_fit = per_page > 0 ? room / per_page : 0; // pages that fit
     uint32_t per_seq = ht_kv_pages_for(limits->max_ctx);
-    if (limits->kv_type == HEARTH_KV_F32 && m->kv / 2 <= room) {
-        snprintf(text, 256, "KV pages in f16 (kv_type, --kv-type f16) would fit");
+    const char *kv = smaller_kv(plan, m, limits, room);
+    if (kv) {
+        snprintf(text, 256, "KV pages in %s (kv_type, --kv-type %s) would fit", kv, kv);
     } else if (n_seqs > 1 && n_fit >= per_seq) {
         snprintf(text, 256, "%" PRIu64 " sequences at once (n_seqs, --seqs %" PRIu64 ") would fit",
                  n_fit / per_seq, n_fit / per_seq);
@@ -166,15 +185,15 @@ enum hearth_status ht_memory_check(const struct ht_engine_source *source,
                                    uint32_t n_seqs, struct hearth_error *err) {
     if (m->total <= m->available) return HEARTH_OK;
     char advice[256], t[6][32];
-    advise(m, limits, n_seqs, advice);
+    advise(source->plan, m, limits, n_seqs, advice);
     return ht_fail(err, HEARTH_E_NOMEM,
                    "%s needs %s of memory (weights %s, KV %s for %u x %u positions in %s, scratch "
                    "%s, other %s), but %s is available; %s",
                    source->name, bytes_text(m->total, t[0]),
                    bytes_text(plus(m->weights, m->packed), t[1]), bytes_text(m->kv, t[2]), n_seqs,
-                   limits->max_ctx, limits->kv_type == HEARTH_KV_F32 ? "f32" : "f16",
-                   bytes_text(m->scratch, t[3]), bytes_text(plus(m->tokenizer, m->other), t[4]),
-                   bytes_text(m->available, t[5]), advice);
+                   limits->max_ctx, ht_kv_type_name(limits->kv_type), bytes_text(m->scratch, t[3]),
+                   bytes_text(plus(m->tokenizer, m->other), t[4]), bytes_text(m->available, t[5]),
+                   advice);
 }
 
 enum hearth_status ht_engine_memory(const struct ht_engine_source *source,

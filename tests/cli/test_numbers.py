@@ -55,6 +55,17 @@ class Eval(WithModel):
                               "--backend", backend)
                 self.assertLess(nmse(out), 1e-11, (name, backend))
 
+    def test_kv_types(self):
+        model = tiny.shared("golden", "archs", "qwen3-dense.gguf")
+        tokens = "@" + tiny.shared("golden", "archs", "tokens.txt")
+        ref = tiny.shared("golden", "archs", "qwen3-dense.logits")
+        errors = []
+        for kind in ("f32", "f16", "bf16", "q8_0"):
+            out = self.ok("eval", model, "--tokens", tokens, "--compare", ref, "--kv-type", kind)
+            errors.append(nmse(out))
+        self.assertEqual(errors, sorted(set(errors)))  # fewer bits of a number, more error
+        self.assertLess(errors[-1], 1e-3)
+
     def test_same_bytes(self):
         tokens = ",".join(str(i * 37 % 260) for i in range(50))
         digests = set()
@@ -122,6 +133,10 @@ class Inspect(WithModel):
         # Three sequences of 1000 positions, 2 layers, keys and values of 32 floats: at least.
         self.assertGreaterEqual(d["memory"]["kv"], 3 * 1000 * 2 * 2 * 32 * 4)
         self.assertLess(d["memory"]["kv"], 3 * 1200 * 2 * 2 * 32 * 4)
+        for kind, block in (("f16", 64), ("bf16", 64), ("q8_0", 34)):  # bytes of 32 numbers; 128 in f32
+            other = json.loads(self.ok("inspect", self.model, "--json", "--memory", "--ctx", 1000, "--seqs", 3,
+                                       "--kv-type", kind))
+            self.assertEqual(other["memory"]["kv"] * 128, d["memory"]["kv"] * block)
         parts = sum(v for k, v in d["memory"].items() if k not in ("total", "available"))
         self.assertEqual(d["memory"]["total"], parts)
 

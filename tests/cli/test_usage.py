@@ -73,8 +73,8 @@ class Refusals(unittest.TestCase):
             (["run", "--top-k", "99999999999999999999"], "a whole number"),
             (["run", "--threads", "257"], "0 to 256"),
             (["run", "--seed", "-1"], "--seed -1"),
-            (["run", "--kv-type", "q8_0"], "one of f16|f32"),
-            (["run", "--kv-type", "f"], "one of f16|f32"),
+            (["run", "--kv-type", "q4_0"], "one of f16|f32|bf16|q8_0"),
+            (["run", "--kv-type", "f"], "one of f16|f32|bf16|q8_0"),
             (["run", "--backend", ""], "one of cpu|ref"),
             (["run", "--logit-bias", "5"], "a token id, '=' and a number"),
             (["run", "--logit-bias", "-1=2"], "a token id, '=' and a number"),
@@ -133,6 +133,10 @@ class Refusals(unittest.TestCase):
             self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 2)
             self.refuse(["eval", whole, "--tokens", "1,260"], "260")
             self.refuse(["eval", whole, "--tokens", "1", "--cpu-level", "sse9"], "sse9")
+            narrow = tiny.tiny_model(os.path.join(folder, "narrow.gguf"), heads=4)
+            for command in (["eval", narrow, "--tokens", "1"], ["run", narrow, "-p", "x"], ["bench", narrow]):
+                self.refuse([*command, "--kv-type", "q8_0"],
+                            "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16")
             self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
 

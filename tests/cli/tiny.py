@@ -89,15 +89,15 @@ DIM, HEADS, FFN, LAYERS = 64, 2, 96, 2
 END = 257  # <|end|>
 
 
-def tiny_entries(arch="llama"):
+def tiny_entries(arch="llama", heads=HEADS):
     tokens = byte_letters() + ["<|begin|>", "<|end|>", "he", "th"]
     types = [1] * 256 + [3, 3, 1, 1]
     return [
         ("general.architecture", arch), ("general.name", "tiny"),
         (arch + ".block_count", LAYERS), (arch + ".context_length", 1 << 20), (arch + ".embedding_length", DIM),
-        (arch + ".feed_forward_length", FFN), (arch + ".attention.head_count", HEADS),
+        (arch + ".feed_forward_length", FFN), (arch + ".attention.head_count", heads),
         (arch + ".attention.head_count_kv", 1), (arch + ".attention.layer_norm_rms_epsilon", 1e-5),
-        (arch + ".rope.dimension_count", DIM // HEADS), (arch + ".rope.freq_base", 10000.0),
+        (arch + ".rope.dimension_count", DIM // heads), (arch + ".rope.freq_base", 10000.0),
         ("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "gpt-2"), ("tokenizer.ggml.tokens", tokens),
         ("tokenizer.ggml.token_type", types), ("tokenizer.ggml.merges", ["h e", "t h"]),
         ("tokenizer.ggml.bos_token_id", 256), ("tokenizer.ggml.eos_token_id", END),
@@ -105,7 +105,7 @@ def tiny_entries(arch="llama"):
     ]
 
 
-def tiny_model(path, arch="llama"):
+def tiny_model(path, arch="llama", heads=HEADS):
     """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often."""
     rng = random.Random(5)
 
@@ -115,7 +115,7 @@ def tiny_model(path, arch="llama"):
     def ones(name, n):
         return name, [n], [1.0] * n
 
-    kv, n_vocab = DIM // HEADS, 260
+    kv, n_vocab = DIM // heads, 260
     tensors = [matrix("token_embd.weight", n_vocab, DIM, 1.0), ones("output_norm.weight", DIM),
                matrix("output.weight", n_vocab, DIM, 0.3)]
     for i in range(LAYERS):
@@ -125,5 +125,5 @@ def tiny_model(path, arch="llama"):
                     matrix(b + "attn_v.weight", kv, DIM, 0.2), matrix(b + "attn_output.weight", DIM, DIM, 0.2),
                     matrix(b + "ffn_gate.weight", FFN, DIM, 0.2), matrix(b + "ffn_up.weight", FFN, DIM, 0.2),
                     matrix(b + "ffn_down.weight", DIM, FFN, 0.2)]
-    write_gguf(path, tiny_entries(arch), tensors)
+    write_gguf(path, tiny_entries(arch, heads), tensors)
     return path

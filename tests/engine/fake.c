@@ -92,9 +92,8 @@ static enum hearth_status memory(const struct ht_backend *b, const struct ht_pla
     (void)b;
     (void)p;
     (void)err;
-    *out = (struct ht_backend_memory){.kv = (uint64_t)l->n_pages *
-                                            (l->kv_type == HEARTH_KV_F32 ? 2 : 1) * 1000000,
-                                      .scratch = 1000000};
+    *out = (struct ht_backend_memory){
+        .kv = (uint64_t)l->n_pages * ht_kv_row_bytes(l->kv_type, 32) * 15625, .scratch = 1000000};
     return HEARTH_OK;
 }
 

@@ -315,7 +315,7 @@ static void check_one_answer(const hearth_model *m, const int32_t *tokens, uint3
     struct hearth_model_info info;
     hearth_model_get_info(m, &info);
     for (int b = 0; b < 2; b++) {
-        for (int kv = 0; kv < 2; kv++) {
+        for (int kv = 0; hearth_kv_type_name((enum hearth_kv_type)kv); kv++) {
             float *expected =
                 logits_among(m, backends[b], 1, 0, 0, (enum hearth_kv_type)kv, tokens, n, &first);
             for (int i = 1; i < 4; i++) {
@@ -475,7 +475,7 @@ static void test_plan_holds(void **state) {
             o.n_threads = 2;
             o.n_ctx = k % 2 ? 512 : 4000;
             o.n_seqs = k < 2 ? 1 : 20;
-            o.kv_type = k == 1 ? HEARTH_KV_F32 : HEARTH_KV_F16;
+            o.kv_type = (enum hearth_kv_type)k;
             if (hearth_memory_plan(m, &o, &plan, &err)) fail_msg("%s", err.message);
             uint64_t before = ht_test_alloc_get().n_live_bytes;
             hearth_engine *e = open_engine(m, &o);

@@ -108,7 +108,7 @@ static const struct ht_engine_source source = {.plan = &fake_plan,
                                                .model_bytes = 123,
                                                .n_ctx_train = 8192};
 
-// The fake takes 1 MB a page in f16, 2 in f32.
+// The fake takes 1 MB a page in f16 and bf16, 2 in f32, 531,250 bytes in q8_0.
 static struct hearth_memory plan(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv) {
     struct hearth_memory m;
     struct hearth_engine_options o;
@@ -134,8 +134,8 @@ static void test_plan(void **state) {
     assert_true(m.other > 123 && m.other < 10000000);
 }
 
-static void refused(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uint64_t room,
-                    const char *advice) {
+static void refused_for(const struct ht_engine_source *s, uint32_t n_ctx, uint32_t n_seqs,
+                        enum hearth_kv_type kv, uint64_t room, const char *advice) {
     struct hearth_engine *e = NULL;
     struct hearth_error err;
     struct hearth_engine_options o;
@@ -144,11 +144,16 @@ static void refused(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uin
     o.n_ctx = n_ctx;
     o.n_seqs = n_seqs;
     o.kv_type = kv;
-    assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, &err), HEARTH_E_NOMEM);
+    assert_int_equal(ht_engine_create(s, &o, &tuning, &e, &err), HEARTH_E_NOMEM);
     assert_null(e);
     assert_non_null(strstr(err.message, "fake.gguf"));
     assert_non_null(strstr(err.message, "weights 1000 MB"));
     if (!strstr(err.message, advice)) fail_msg("'%s' lacks '%s'", err.message, advice);
+}
+
+static void refused(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uint64_t room,
+                    const char *advice) {
+    refused_for(&source, n_ctx, n_seqs, kv, room, advice);
 }
 
 static void accepted(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv, uint64_t room) {
@@ -178,6 +183,23 @@ static void test_refusal(void **state) {
     accepted(4096, 3, HEARTH_KV_F16, rest + 400000000);
     refused(4096, 4, HEARTH_KV_F16, rest + 100000000, "--ctx 768");
     refused(4096, 1, HEARTH_KV_F16, 900000000, "the weights alone");
+}
+
+// Heads of whole blocks of 32 (the fake's have one element) may go to q8_0.
+static void test_smaller_pages(void **state) {
+    (void)state;
+    struct ht_plan p = fake_plan;
+    struct ht_engine_source s = source;
+    p.head_dim = 64;
+    s.plan = &p;
+    uint64_t rest = plan(4096, 1, HEARTH_KV_F16).total - 128000000;
+    refused_for(&s, 4096, 1, HEARTH_KV_F32, rest + 128000000, "--kv-type f16");
+    refused_for(&s, 4096, 1, HEARTH_KV_F32, rest + 127999999, "--kv-type q8_0");
+    refused_for(&s, 4096, 1, HEARTH_KV_BF16, rest + 68000000, "--kv-type q8_0");
+    refused_for(&s, 4096, 1, HEARTH_KV_BF16, rest + 67999999, "--ctx 2048");
+    refused_for(&s, 4096, 1, HEARTH_KV_Q8_0, rest + 67999999, "--ctx 3840");
+    refused_for(&s, 4096, 1, HEARTH_KV_Q8_0, rest + 67999999, "positions in q8_0");
+    accepted(4096, 1, HEARTH_KV_BF16, rest + 128000000);
 }
 
 static void test_learned_positions(void **state) {
@@ -211,6 +233,7 @@ int main(void) {
         cmocka_unit_test(test_this_machine),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_smaller_pages),
         cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include "cmocka_all.h"
 #include "gguf/gguf.h"
 
-enum { DIM = 64, HEADS = 4, KV_HEADS = 2, FFN = 96, LAYERS = 2 };
+enum { DIM = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 32, FFN = 96, LAYERS = 2 };
 
 // The letter that stands for a byte in a byte-level vocabulary, as UTF-8: printable Latin-1 is
 // itself, the others are U+0100 and on, in order.
@@ -69,6 +69,8 @@ static void put_model(struct ht_gguf_writer *w) {
     ht_gguf_put_u32(w, "llama.feed_forward_length", FFN);
     ht_gguf_put_u32(w, "llama.attention.head_count", HEADS);
     ht_gguf_put_u32(w, "llama.attention.head_count_kv", KV_HEADS);
+    ht_gguf_put_u32(w, "llama.attention.key_length", HEAD_DIM);
+    ht_gguf_put_u32(w, "llama.attention.value_length", HEAD_DIM);
     ht_gguf_put_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
@@ -103,10 +105,14 @@ void tiny_write(const char *path, enum ht_format format) {
         uint64_t rows, width;
         float scale;
     } in_layer[] = {
-        {"attn_norm", 1, DIM, 0},        {"attn_q", DIM, DIM, 0.3f},
-        {"attn_k", DIM / 2, DIM, 0.3f},  {"attn_v", DIM / 2, DIM, 0.3f},
-        {"attn_output", DIM, DIM, 0.3f}, {"ffn_norm", 1, DIM, 0},
-        {"ffn_gate", FFN, DIM, 0.3f},    {"ffn_up", FFN, DIM, 0.3f},
+        {"attn_norm", 1, DIM, 0},
+        {"attn_q", HEADS * HEAD_DIM, DIM, 0.3f},
+        {"attn_k", KV_HEADS * HEAD_DIM, DIM, 0.3f},
+        {"attn_v", KV_HEADS * HEAD_DIM, DIM, 0.3f},
+        {"attn_output", DIM, HEADS * HEAD_DIM, 0.3f},
+        {"ffn_norm", 1, DIM, 0},
+        {"ffn_gate", FFN, DIM, 0.3f},
+        {"ffn_up", FFN, DIM, 0.3f},
         {"ffn_down", DIM, FFN, 0.3f},
     };
     struct ht_gguf_writer *w;

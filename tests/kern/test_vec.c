@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The vector kernels: every level that this machine can run against scalar, bit for bit, over odd
 // and real sizes; scalar against formulas in double precision. Every input and output ends at a
-// page that may not be touched, begins at no particular alignment, and has canaries in front.
+// page that may not be touched, begins at no particular alignment, and has canaries in front. With
+// --bench the same program measures the attention kernels (tests/kern/bench_vec.c).
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,8 @@
 #include "backend/cpu/vec.h"
 #include "kern/kern_data.h"
 #include "quant/format.h"
+
+int bench_vec(int argc, char **argv);
 
 // ---- guarded memory: n bytes whose last byte lies in front of a guard page
 
@@ -226,26 +229,50 @@ static void test_acts(void **state) {
 static const uint32_t dims[] = {2, 6, 16, 24, 32, 64, 80, 96, 128, 130, 256};
 #define N_DIMS (sizeof dims / sizeof *dims)
 
-static size_t element(int type) {
-    return type == HEARTH_KV_F16 ? 2 : 4;
+// Heads that the type can have.
+static bool holds(enum hearth_kv_type type, uint32_t d) {
+    return d % ht_kv_format(type)->block_len == 0;
+}
+
+static struct guarded filled(size_t n, int byte) {
+    struct guarded g = guarded_new(n);
+    memset(g.data, byte, n);
+    return g;
+}
+
+// Blocks of 32 in turn: usual numbers, with a number past the largest half, halves between codes,
+// all zero, far below the least half, infinite, NaN.
+static struct guarded hard_floats(uint32_t d, uint32_t turn, uint64_t *seed) {
+    struct guarded g = random_floats(d, seed);
+    for (uint32_t i = 0; i < d; i++) {
+        float *x = &floats(&g)[i];
+        switch ((i / 32 + turn) % 7) {
+        case 1: *x = i % 32 ? *x : -70000.0f; break;
+        case 2: *x = i % 32 ? (float)(int)(*x * 60) + 0.5f : 127.0f; break;
+        case 3: *x = i % 2 ? 0.0f : -0.0f; break;
+        case 4: *x *= 1e-38f; break;
+        case 5: *x = i % 5 ? *x : -INFINITY; break;
+        case 6: *x = i % 3 ? *x : i % 2 ? NAN : -NAN; break;
+        default: break;
+        }
+    }
+    return g;
 }
 
 static void check_stores(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 3;
-    for (int type = 0; type < 2; type++)
-        for (size_t i = 0; i < N_DIMS; i++) {
-            uint32_t d = dims[i], slot = kern_random(&seed) % 16;
-            struct guarded x = random_floats(d, &seed);
-            floats(&x)[0] = 70000.0f; // past the largest half
-            struct guarded k = guarded_new(d * 16 * element(type)),
-                           v = guarded_new(d * element(type));
-            memset(k.data, 0x11, k.n);
-            memset(v.data, 0x22, v.n);
+    for (int type = 0; type < HT_N_KV_TYPES; type++)
+        for (uint32_t i = 0; i < 7 * N_DIMS; i++) {
+            uint32_t d = dims[i % N_DIMS], slot = kern_random(&seed) % 32;
+            if (!holds((enum hearth_kv_type)type, d)) continue;
+            size_t row = ht_kv_row_bytes((enum hearth_kv_type)type, d);
+            struct guarded x = hard_floats(d, i / N_DIMS, &seed);
+            struct guarded k = filled(row * 16, 0x11), v = filled(row * HT_PAGE_TOKENS, 0x22);
             struct guarded k2 = copy_of(&k), v2 = copy_of(&v);
-            want->k_store[type](floats(&x), d, slot, k.data);
-            want->v_store[type](floats(&x), d, v.data);
-            got->k_store[type](floats(&x), d, slot, k2.data);
-            got->v_store[type](floats(&x), d, v2.data);
+            want->k_store[type](floats(&x), d, slot % 16, k.data);
+            want->v_store[type](floats(&x), d, slot, v.data);
+            got->k_store[type](floats(&x), d, slot % 16, k2.data);
+            got->v_store[type](floats(&x), d, slot, v2.data);
             assert_memory_equal(k.data, k2.data, k.n);
             assert_memory_equal(v.data, v2.data, v.n);
             struct guarded *all[] = {&x, &k, &v, &k2, &v2};
@@ -258,17 +285,17 @@ static void test_stores(void **state) {
     each_level(check_stores);
 }
 
-// n page elements, each a random number.
-static struct guarded random_page(int type, size_t n, uint64_t *seed) {
-    struct guarded g = guarded_new(n * element(type));
-    for (size_t i = 0; i < n; i++) {
-        float x;
-        kern_floats(&x, 1, seed);
-        uint16_t h = ht_f32_to_f16(x);
-        if (type == HEARTH_KV_F16)
-            memcpy(g.data + 2 * i, &h, 2);
-        else
-            floats(&g)[i] = x;
+// n positions of a head, in the layout of a K group or of a page's V: scalar stores.
+static struct guarded random_page(enum hearth_kv_type type, uint32_t d, uint32_t n,
+                                  uint64_t *seed) {
+    struct ht_vec_kernels k;
+    struct guarded g = guarded_new(n * ht_kv_row_bytes(type, d));
+    float x[256];
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    for (uint32_t j = 0; j < n; j++) {
+        kern_floats(x, d, seed);
+        for (uint32_t e = 0; e < d; e++) x[e] *= (float)(kern_random(seed) % 4);
+        (n == HT_LANES ? k.k_store : k.v_store)[type](x, d, j, g.data);
     }
     return g;
 }
@@ -278,15 +305,16 @@ static struct guarded random_page(int type, size_t n, uint64_t *seed) {
 static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 4;
     for (uint32_t rows = 1; rows <= got->attn_rows; rows++)
-        for (size_t i = 0; i < N_DIMS; i++) {
-            uint32_t d = dims[i], begin = kern_random(&seed) % 4;
+        for (size_t i = 0; i < N_DIMS * HT_N_KV_TYPES; i++) {
+            uint32_t d = dims[i / HT_N_KV_TYPES], begin = kern_random(&seed) % 4;
             uint32_t end = begin + 1 + kern_random(&seed) % (4 - begin);
-            int type = (int)(kern_random(&seed) % 2);
+            enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
+            if (!holds(type, d)) continue;
             struct guarded q = random_floats(d * rows, &seed), pages[4];
             struct guarded s = random_floats(rows * HT_TILE, &seed), s2 = copy_of(&s);
             const void *k[4] = {0};
             for (uint32_t g = begin; g < end; g++) {
-                pages[g] = random_page(type, d * 16, &seed);
+                pages[g] = random_page(type, d, HT_LANES, &seed);
                 k[g] = pages[g].data;
             }
             want->attn_qk[type](floats(&q), rows, d, k, k, begin, end, floats(&s));
@@ -326,16 +354,17 @@ static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec
 static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 6;
     for (uint32_t rows = 1; rows <= got->attn_rows; rows++)
-        for (size_t i = 0; i < N_DIMS; i++) {
-            uint32_t d = dims[i], begin = kern_random(&seed) % HT_TILE;
+        for (size_t i = 0; i < N_DIMS * HT_N_KV_TYPES; i++) {
+            uint32_t d = dims[i / HT_N_KV_TYPES], begin = kern_random(&seed) % HT_TILE;
             uint32_t end = begin + 1 + kern_random(&seed) % (HT_TILE - begin);
-            int type = (int)(kern_random(&seed) % 2);
+            enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
+            if (!holds(type, d)) continue;
             struct guarded acc = random_floats(rows * d, &seed), acc2 = copy_of(&acc);
             struct guarded p = random_floats(rows * HT_TILE, &seed), pages[HT_TILE_PAGES];
             struct guarded c = random_floats(rows, &seed);
             const void *v[HT_TILE_PAGES] = {0};
             for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++) {
-                pages[g] = random_page(type, d * HT_PAGE_TOKENS, &seed);
+                pages[g] = random_page(type, d, HT_PAGE_TOKENS, &seed);
                 v[g] = pages[g].data;
             }
             want->attn_pv[type](floats(&acc), floats(&p), floats(&c), rows, d, v, v, begin, end);
@@ -410,10 +439,17 @@ static void test_rope_formula(void **state) {
     }
 }
 
+// What becomes of a row of a head in a page of the type.
+static void rounded(enum hearth_kv_type type, const float *x, uint32_t d, float *y) {
+    const struct ht_format_info *f = ht_kv_format(type);
+    uint8_t row[1024];
+    f->from_f32(x, row, d / f->block_len);
+    f->to_f32(row, y, d / f->block_len);
+}
+
 // Two tiles of one query: stores, scores, weights, values, against softmax(q k / 4) v.
-static void test_attention_formula(void **state) {
-    (void)state;
-    enum { D = 20, N = 100 };
+static void check_formula(enum hearth_kv_type type, uint32_t d) {
+    enum { D = 64, N = 100 };
     struct ht_vec_kernels k;
     ht_vec_kernels_init(&k, HT_CPU_SCALAR);
     uint64_t seed = 8;
@@ -423,30 +459,41 @@ static void test_attention_formula(void **state) {
     kern_floats(&vx[0][0], N * D, &seed);
     kern_floats(q, D, &seed);
     for (uint32_t j = 0; j < N; j++) {
-        k.k_store[HEARTH_KV_F32](kx[j], D, j % 16, kp[j / 16]);
-        k.v_store[HEARTH_KV_F32](vx[j], D, &vp[j / HT_PAGE_TOKENS][j % HT_PAGE_TOKENS * D]);
+        k.k_store[type](kx[j], d, j % 16, kp[j / 16]);
+        k.v_store[type](vx[j], d, j % HT_PAGE_TOKENS, vp[j / HT_PAGE_TOKENS]);
+        rounded(type, kx[j], d, kx[j]);
+        rounded(type, vx[j], d, vx[j]);
     }
     struct ht_attn_state st = {.m = -INFINITY};
     for (uint32_t base = 0; base < N; base += HT_TILE) {
         uint32_t n = N - base < HT_TILE ? N - base : HT_TILE;
         const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]};
         for (uint32_t g = 0; g < 4; g++) kg[g] = kp[base / 16 + g];
-        k.attn_qk[HEARTH_KV_F32](q, 1, D, kg, kg, 0, (n + 15) / 16, s);
+        k.attn_qk[type](q, 1, d, kg, kg, 0, (n + 15) / 16, s);
         float c = k.attn_softmax(s, 0, n, 0.25f, 0.0f, &st);
-        k.attn_pv[HEARTH_KV_F32](acc, s, &c, 1, D, vg, vg, 0, n);
+        k.attn_pv[type](acc, s, &c, 1, d, vg, vg, 0, n);
     }
     double sum = 0, want[D] = {0};
     for (int j = 0; j < N; j++) {
         double dot = 0;
-        for (int e = 0; e < D; e++) dot += (double)q[e] * kx[j][e];
+        for (uint32_t e = 0; e < d; e++) dot += (double)q[e] * kx[j][e];
         sum += exp(dot / 4);
-        for (int e = 0; e < D; e++) want[e] += exp(dot / 4) * vx[j][e];
+        for (uint32_t e = 0; e < d; e++) want[e] += exp(dot / 4) * vx[j][e];
     }
-    for (int e = 0; e < D; e++)
+    for (uint32_t e = 0; e < d; e++)
         close_to(acc[e] / ht_sum16(st.l, 16), want[e] / sum, 1, "attention");
 }
 
-int main(void) {
+static void test_attention_formula(void **state) {
+    (void)state;
+    check_formula(HEARTH_KV_F32, 20);
+    check_formula(HEARTH_KV_F16, 20);
+    check_formula(HEARTH_KV_BF16, 20);
+    check_formula(HEARTH_KV_Q8_0, 64);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_vec(argc - 2, argv + 2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_acts),

@@ -20,18 +20,23 @@ static struct ht_backend *open_backend(int n_threads) {
     return b;
 }
 
-static void check_announced(const struct golden *g, int n_threads) {
+static void check_announced(const struct golden *g, int n_threads, enum hearth_kv_type kv_type) {
     struct hearth_error err;
+    static const uint64_t block_bytes[HT_N_KV_TYPES] = {64, 128, 64, 34}; // 32 elements
+    struct ht_limits l = limits;
+    l.kv_type = kv_type;
     struct ht_backend *b = open_backend(n_threads);
     struct ht_backend_memory m;
     struct ht_prepared *p;
     uint64_t live = ht_test_alloc_get().n_live_bytes;
-    assert_int_equal(ht_backend_cpu.memory(b, g->plan, &limits, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_backend_cpu.memory(b, g->plan, &l, &m, &err), HEARTH_OK);
     assert_int_equal(ht_test_alloc_get().n_live_bytes, live);
     uint64_t pages = ht_test_alloc_get().n_page_bytes;
-    assert_int_equal(ht_backend_cpu.prepare(b, g->plan, &limits, &p, &err), HEARTH_OK);
+    assert_int_equal(ht_backend_cpu.prepare(b, g->plan, &l, &p, &err), HEARTH_OK);
     struct ht_test_alloc now = ht_test_alloc_get();
     assert_int_equal(now.n_page_bytes - pages, m.kv + m.scratch);
+    assert_int_equal(m.kv, block_bytes[kv_type] * (g->plan->head_dim / 32) * g->plan->n_kv_heads *
+                               2 * g->plan->n_layers * HT_PAGE_TOKENS * l.n_pages);
     assert_int_equal(now.n_live_bytes - live, m.kv + m.scratch + m.other);
     ht_backend_cpu.release(p);
     ht_backend_cpu.close(b);
@@ -43,8 +48,8 @@ static void test_announced(void **state) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
         golden_open(models[i], &g);
-        check_announced(&g, 1);
-        check_announced(&g, 3);
+        for (int type = 0; type < HT_N_KV_TYPES; type++)
+            check_announced(&g, type % 2 ? 3 : 1, (enum hearth_kv_type)type);
         golden_close(&g);
     }
 }

@@ -114,15 +114,22 @@ static void test_conditions_archs(void **state) {
     (void)state;
     golden_dir();
     for (int i = 0; i < GOLDEN_N_ARCHS; i++)
-        check_conditions(golden_archs[i], NULL, i % 2 ? HEARTH_KV_F16 : HEARTH_KV_F32);
+        check_conditions(golden_archs[i], NULL, (enum hearth_kv_type)(i % HT_N_KV_TYPES));
 }
 
 static void test_conditions_quants(void **state) {
     (void)state;
     golden_dir();
     for (int i = 0; i < GOLDEN_N_QUANTS; i++)
-        check_conditions(golden_quants[i], NULL, i % 2 ? HEARTH_KV_F32 : HEARTH_KV_F16);
+        check_conditions(golden_quants[i], NULL, (enum hearth_kv_type)((i + 1) % HT_N_KV_TYPES));
 }
+
+// How far cpu may be from ref with pages of a type: what is the same to 1e-13 is rounded to the
+// other side now and then.
+static const double rounding[HT_N_KV_TYPES] = {[HEARTH_KV_F16] = 1e-7,
+                                               [HEARTH_KV_F32] = 1e-11,
+                                               [HEARTH_KV_BF16] = 1e-6,
+                                               [HEARTH_KV_Q8_0] = 1e-6};
 
 // Contexts of several segments, windows and a soft cap, which no golden model has: against the
 // reference backend, then the same bytes one token at a time by more threads than KV heads, and in
@@ -152,10 +159,9 @@ static void check_long(uint32_t window, float soft_cap, enum hearth_kv_type kv_t
     r.kv_type = ref.kv_type = kv_type;
     float *want = golden_logits(&longer, &ref), *got = golden_logits(&longer, &r);
     double nmse = golden_nmse(got, want, (size_t)N * g.n_vocab);
-    print_message("%d positions, window %u, cap %g: NMSE %.2e\n", N, window, (double)soft_cap,
-                  nmse);
-    // Pages of f16 round what is the same to 1e-13 to the other side now and then.
-    assert_true(nmse < (kv_type == HEARTH_KV_F32 ? 1e-11 : 1e-7));
+    print_message("%d positions, window %u, cap %g, %s: NMSE %.2e\n", N, window, (double)soft_cap,
+                  ht_kv_type_name(kv_type), nmse);
+    assert_true(nmse < rounding[kv_type]);
     r.chunk = 1;
     r.n_threads = 3;
     check_same(&longer, got, &r, "long context");
@@ -177,6 +183,8 @@ static void test_long_contexts(void **state) {
     check_long(0, 0.0f, HEARTH_KV_F32);
     check_long(100, 0.0f, HEARTH_KV_F16);
     check_long(540, 4.0f, HEARTH_KV_F32);
+    check_long(0, 0.0f, HEARTH_KV_BF16);
+    check_long(100, 4.0f, HEARTH_KV_Q8_0);
 }
 
 // Lower levels walk through the same driver: one model with everything in it is enough.
@@ -186,7 +194,37 @@ static void test_conditions_levels(void **state) {
     for (int l = 0; l < HT_CPU_N_LEVELS; l++)
         if (ht_cpu_level_usable((enum ht_cpu_level)l))
             check_conditions("archs/qwen3moe-moe", ht_cpu_level_name((enum ht_cpu_level)l),
-                             HEARTH_KV_F16);
+                             l % 2 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16);
+}
+
+// Every type of KV pages: the same bytes at every level, as far from ref as rounding goes.
+static void test_kv_types(void **state) {
+    (void)state;
+    golden_dir();
+    static const char *const names[] = {"archs/qwen3-dense", "archs/gpt2-dense",
+                                        "quants/qwen3.F32"};
+    for (int i = 0; i < 3; i++)
+        for (int type = 0; type < HT_N_KV_TYPES; type++) {
+            struct golden g;
+            golden_open(names[i], &g);
+            struct golden_run ref = plain, r = plain;
+            ref.ops = &ht_backend_ref;
+            ref.kv_type = r.kv_type = (enum hearth_kv_type)type;
+            float *want = golden_logits(&g, &ref), *first = golden_logits(&g, &r);
+            double nmse = golden_nmse(first, want, (size_t)g.n_tokens * g.n_vocab);
+            print_message("%-18s %s pages: NMSE %.2e against ref, ref %.2e\n", names[i],
+                          ht_kv_type_name((enum hearth_kv_type)type), nmse,
+                          golden_nmse(want, g.logits, (size_t)g.n_tokens * g.n_vocab));
+            assert_true(nmse < rounding[type]);
+            for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
+                if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+                r.level = ht_cpu_level_name((enum ht_cpu_level)l);
+                check_same(&g, first, &r, r.level);
+            }
+            free(want);
+            free(first);
+            golden_close(&g);
+        }
 }
 
 int main(void) {
@@ -197,6 +235,7 @@ int main(void) {
         cmocka_unit_test(test_conditions_quants),
         cmocka_unit_test(test_long_contexts),
         cmocka_unit_test(test_conditions_levels),
+        cmocka_unit_test(test_kv_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,23 +67,31 @@ static void test_conditions(void **state) {
     for (int i = 0; i < GOLDEN_N_ARCHS; i++)
         check_conditions(golden_archs[i], HEARTH_KV_F32, i % 3 == 0);
     check_conditions("archs/llama-moe", HEARTH_KV_F16, true);
-    check_conditions("quants/qwen3.Q4_K_M", HEARTH_KV_F16, false);
+    check_conditions("quants/qwen3.Q4_K_M", HEARTH_KV_BF16, false);
+    check_conditions("archs/qwen3-dense", HEARTH_KV_Q8_0, true);
 }
 
-// Half precision pages cost accuracy, but no more than their rounding.
-static void test_f16_pages(void **state) {
+// Pages of fewer bits cost accuracy, but no more than their rounding.
+static void test_rounded_pages(void **state) {
     (void)state;
     golden_dir();
-    struct golden g;
-    golden_open("archs/qwen3-dense", &g);
-    struct golden_run r = whole;
-    r.kv_type = HEARTH_KV_F16;
-    float *logits = golden_logits(&g, &r);
-    double worst = golden_worst(&g, logits);
-    print_message("f16 pages: NMSE %.2e at worst\n", worst);
-    assert_true(worst > 1e-12 && worst < 1e-5);
-    free(logits);
-    golden_close(&g);
+    static const struct {
+        enum hearth_kv_type type;
+        double least, most;
+    } rows[] = {
+        {HEARTH_KV_F16, 1e-12, 1e-5}, {HEARTH_KV_BF16, 1e-9, 1e-3}, {HEARTH_KV_Q8_0, 1e-9, 1e-3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct golden g;
+        golden_open("archs/qwen3-dense", &g);
+        struct golden_run r = whole;
+        r.kv_type = rows[i].type;
+        float *logits = golden_logits(&g, &r);
+        double worst = golden_worst(&g, logits);
+        print_message("%s pages: NMSE %.2e at worst\n", ht_kv_type_name(r.kv_type), worst);
+        assert_true(worst > rows[i].least && worst < rows[i].most);
+        free(logits);
+        golden_close(&g);
+    }
 }
 
 int main(void) {
@@ -91,7 +99,7 @@ int main(void) {
         cmocka_unit_test(test_archs),
         cmocka_unit_test(test_quants),
         cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_f16_pages),
+        cmocka_unit_test(test_rounded_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

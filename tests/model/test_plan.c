@@ -283,6 +283,17 @@ static void test_limits(void **state) {
     l.max_ctx = 65; // as many positions as were learned, and no more
     assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
     assert_non_null(strstr(err.message, "position_embd.weight holds 64 positions at most"));
+    l.max_ctx = 64;
+    l.kv_type = HEARTH_KV_BF16;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_OK);
+    l.kv_type = HEARTH_KV_Q8_0; // heads of 8
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "q8_0 (kv_type, --kv-type) hold blocks of 32"));
+    c.p.head_dim = 96;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_OK);
+    l.kv_type = (enum hearth_kv_type)HT_N_KV_TYPES;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
+    l.kv_type = HEARTH_KV_F16;
     l.max_ctx = 0;
     assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
     close_copy(&c);

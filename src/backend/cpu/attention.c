@@ -71,7 +71,7 @@ static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, 
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        const struct work *w, uint32_t kv_head, uint32_t base, const void **k,
                        const void **v) {
-    size_t row_bytes = ht_kv_head_bytes(p->c->limits.kv_type, s->head_dim) / (2 * HT_PAGE_TOKENS);
+    size_t row_bytes = p->c->kv_row_bytes;
     uint32_t last = (w->hi[w->n_rows - 1] - 1) / HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
         uint32_t page = w->tile->pages[min_u32(base / HT_PAGE_TOKENS + i, last)];

@@ -513,7 +513,8 @@ static void builder_deinit(struct builder *b) {
 static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_compiled *c,
                                      struct hearth_error *err) {
     const struct ht_plan *p = c->plan;
-    uint64_t head = ht_kv_head_bytes(c->limits.kv_type, p->head_dim), pages;
+    c->kv_row_bytes = ht_kv_row_bytes(c->limits.kv_type, p->head_dim);
+    uint64_t head = 2 * HT_PAGE_TOKENS * c->kv_row_bytes, pages;
     bool ok = ht_mul_u64(head, p->n_kv_heads, &c->kv_page_bytes) &&
               ht_mul_u64(p->n_layers, c->limits.n_pages, &pages) &&
               ht_mul_u64(pages, c->kv_page_bytes, &c->kv_bytes) && c->kv_bytes < SIZE_MAX / 2;

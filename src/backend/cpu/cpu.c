@@ -93,9 +93,6 @@ static enum hearth_status compile(const struct ht_backend *b, const struct ht_pl
                                   struct hearth_error *err) {
     enum hearth_status st = ht_limits_check(p, l, err);
     if (st != HEARTH_OK) return st;
-    if (l->kv_type != HEARTH_KV_F16 && l->kv_type != HEARTH_KV_F32)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the cpu backend has no KV pages of type %d",
-                       (int)l->kv_type);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         st = cpu_supports(b, p, &p->steps[i], err);
         if (st != HEARTH_OK) return st;

@@ -116,6 +116,7 @@ struct ht_compiled {
     uint32_t max_in;        // of a linear step
     uint64_t scratch_bytes; // tensors
     uint64_t linear_bytes, attn_bytes, row_bytes, thread_bytes; // of one thread
+    uint64_t kv_row_bytes;                                      // of K or V of a head's position
     uint64_t kv_page_bytes;                                     // of one layer
     uint64_t kv_bytes;
     uint64_t own_bytes; // heap held by this structure and the prepared plan
@@ -226,7 +227,6 @@ void ht_cpu_profile_free(struct ht_cpu_profile *f); // accepts NULL
 void ht_cpu_profile_run(struct ht_prepared *p, ht_team_fn run_plan);
 
 // kv.c: the pages. Elements of one KV head in a page: K then V.
-uint64_t ht_kv_head_bytes(enum hearth_kv_type type, uint32_t head_dim);
 uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head);
 // attention.c: bytes of a thread's attention memory; of one token's segments; query tokens that one
 // tile takes.

@@ -5,14 +5,6 @@
 // thread that owns its step's share, inside the region.
 #include "backend/cpu/exec.h"
 
-static size_t element_bytes(enum hearth_kv_type type) {
-    return type == HEARTH_KV_F16 ? 2 : 4;
-}
-
-uint64_t ht_kv_head_bytes(enum hearth_kv_type type, uint32_t head_dim) {
-    return 2ull * HT_PAGE_TOKENS * head_dim * element_bytes(type);
-}
-
 uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head) {
     const struct ht_compiled *c = p->c;
     uint64_t head_bytes = c->kv_page_bytes / c->plan->n_kv_heads;
@@ -28,10 +20,10 @@ static void append(struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
     uint32_t pos = b->pos[t], slot = pos % HT_PAGE_TOKENS, d = s->head_dim;
     uint32_t page = b->seqs[b->seq[t]].pages[pos / HT_PAGE_TOKENS];
     uint8_t *at = ht_kv_head(p, s->layer, page, (uint32_t)h);
-    size_t row = d * element_bytes(type), in = t * s->n_kv_heads * d + h * d;
+    size_t row = p->c->kv_row_bytes, in = t * s->n_kv_heads * d + h * d;
     k->k_store[type](ht_cpu_f32(p, s->in[0], thread) + in, d, slot % HT_LANES,
                      at + slot / HT_LANES * HT_LANES * row);
-    k->v_store[type](ht_cpu_f32(p, s->in[1], thread) + in, d, at + (HT_PAGE_TOKENS + slot) * row);
+    k->v_store[type](ht_cpu_f32(p, s->in[1], thread) + in, d, slot, at + HT_PAGE_TOKENS * row);
 }
 
 void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {

@@ -17,9 +17,13 @@
 // HT_LANES positions inside a page:
 //
 //     one layer's page = [kv head] of { K: [HT_PAGE_TOKENS / 16 groups][d][16 positions]
-//                                       V: [HT_PAGE_TOKENS][d] }        f16 or f32 elements
+//                                       V: [HT_PAGE_TOKENS][d] }        f16, bf16 or f32 elements
 //
-// so that 16 scores come from vertical multiply-adds with a broadcast element of q.
+// so that 16 scores come from vertical multiply-adds with a broadcast element of q. Q8_0 keeps int8
+// codes in these places, and behind the codes of each group, and of V, their f16 scales:
+//
+//     K: [HT_PAGE_TOKENS / 16 groups] of { codes [d][16 positions], scales [d / 32][16 positions] }
+//     V: codes [HT_PAGE_TOKENS][d], scales [d / 32][HT_PAGE_TOKENS]
 #define HT_TILE        64
 #define HT_TILE_GROUPS (HT_TILE / HT_LANES)
 #define HT_TILE_PAGES  (HT_TILE / HT_PAGE_TOKENS)
@@ -27,6 +31,7 @@
 // Tiles are folded in segments of HT_SEGMENT positions (at multiples of it), segments in order.
 #define HT_SEGMENT       512
 #define HT_ATTN_MAX_ROWS 12
+#define HT_KV_BLOCK      32 // elements of a head that share a scale
 
 // One query row's state inside a segment.
 struct ht_attn_state {
@@ -57,18 +62,21 @@ struct ht_vec_kernels {
     void (*rope_halves)(const float *x, const float *c, const float *s, uint32_t n_rot, float *y);
     void (*rope_adjacent)(const float *x, const float *c, const float *s, uint32_t n_rot, float *y);
 
-    // By enum hearth_kv_type. Store one position's head: K into lane `slot` of a group [d][16], V
-    // as a row [d].
-    void (*k_store[2])(const float *k, uint32_t d, uint32_t slot, void *group);
-    void (*v_store[2])(const float *v, uint32_t d, void *row);
+    // By enum hearth_kv_type. Store one position's head: K into lane `slot` of a group, V as row
+    // `slot` of a page's V. The numbers are those of the weight format of that name.
+    void (*k_store[HT_N_KV_TYPES])(const float *k, uint32_t d, uint32_t slot, void *group);
+    void (*v_store[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
 
     // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
     uint32_t attn_rows;
     // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[e][r], k[g][e][j], .), from 0, for g
-    // in [g_begin, g_end). q: [d][n_rows]; k: pointers to HT_TILE_GROUPS groups (those outside the
-    // range are not looked at). With few rows the same places behind `next` are fetched meanwhile.
-    void (*attn_qk[2])(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                       const void *const *next, uint32_t g_begin, uint32_t g_end, float *s);
+    // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
+    // s = fma(sum, scale, s), from 0. q: [d][n_rows]; k: pointers to HT_TILE_GROUPS groups (those
+    // outside the range are not looked at). With few rows the same places behind `next` are fetched
+    // meanwhile.
+    void (*attn_qk[HT_N_KV_TYPES])(const float *q, uint32_t n_rows, uint32_t d,
+                                   const void *const *k, const void *const *next, uint32_t g_begin,
+                                   uint32_t g_end, float *s);
     // One row s[HT_TILE]: t = s * scale, t = cap * tanh(t / cap) if cap, in place to
     // p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo, hi), not empty; p of the
     // rest of the first and last group in use becomes 0; groups outside stay as they are.
@@ -76,12 +84,50 @@ struct ht_vec_kernels {
     float (*attn_softmax)(float *s, uint32_t lo, uint32_t hi, float scale, float cap,
                           struct ht_attn_state *state);
     // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
-    // for j rising in [j_begin, j_end). acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages'
-    // V rows (those outside the range are not looked at); next: as above.
-    void (*attn_pv[2])(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                       const void *const *v, const void *const *next, uint32_t j_begin,
-                       uint32_t j_end);
+    // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p.
+    // acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages' V (those outside the range are not
+    // looked at); next: as above.
+    void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_rows,
+                                   uint32_t d, const void *const *v, const void *const *next,
+                                   uint32_t j_begin, uint32_t j_end);
 };
+
+// A KV type's kernels, over functions k_append, v_append, qk and pv that take the type first, and
+// their places in the table. Every level has one line of each for every type.
+#define HT_KV_KERNELS(name, TYPE)                                                                  \
+    static void append_k_##name(const float *k, uint32_t d, uint32_t slot, void *group) {          \
+        k_append(TYPE, k, d, slot, group);                                                         \
+    }                                                                                              \
+    static void append_v_##name(const float *v, uint32_t d, uint32_t slot, void *page) {           \
+        v_append(TYPE, v, d, slot, page);                                                          \
+    }                                                                                              \
+    static void qk_##name(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,       \
+                          const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {   \
+        qk(TYPE, q, n_rows, d, k, next, g_begin, g_end, s);                                        \
+    }                                                                                              \
+    static void pv_##name(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d, \
+                          const void *const *v, const void *const *next, uint32_t j_begin,         \
+                          uint32_t j_end) {                                                        \
+        pv(TYPE, acc, p, c, n_rows, d, v, next, j_begin, j_end);                                   \
+    }
+#define HT_KV_ENTRIES(k, name, TYPE)                                                               \
+    (k)->k_store[TYPE] = append_k_##name, (k)->v_store[TYPE] = append_v_##name,                    \
+    (k)->attn_qk[TYPE] = qk_##name, (k)->attn_pv[TYPE] = pv_##name
+
+// Bytes of an element of a page, or of its code.
+static inline uint32_t ht_kv_code_bytes(enum hearth_kv_type type) {
+    static const uint8_t n[HT_N_KV_TYPES] = {
+        [HEARTH_KV_F16] = 2, [HEARTH_KV_F32] = 4, [HEARTH_KV_BF16] = 2, [HEARTH_KV_Q8_0] = 1};
+    return n[type];
+}
+
+// The scales of block b of a q8_0 group, and of a page's V.
+static inline const uint16_t *ht_kv_k_scales(const void *group, uint32_t d, uint32_t b) {
+    return (const uint16_t *)group + HT_LANES * (size_t)d / 2 + (size_t)b * HT_LANES;
+}
+static inline const uint16_t *ht_kv_v_scales(const void *page, uint32_t d, uint32_t b) {
+    return (const uint16_t *)page + HT_PAGE_TOKENS * (size_t)d / 2 + (size_t)b * HT_PAGE_TOKENS;
+}
 
 // Fills the table of a level: scalar first, then what each level does better.
 void ht_vec_kernels_init(struct ht_vec_kernels *k, enum ht_cpu_level level);

@@ -4,7 +4,9 @@
 // (one zmm, two ymm, four q registers) and these operations on it, and includes this:
 //
 //   v_set1 v_iota v_load v_store v_load_n v_store_n (the first n lanes; others 0, or not written)
-//   v_load_f16 v_store_f16   v_add v_sub v_mul v_div   v_first (lane 0)
+//   v_load_f16 v_store_f16 v_load_bf16 v_store_bf16 (rounded to nearest even; NaN becomes quiet)
+//   v_load_i8 v_store_i8 (whole numbers from -127 to 127)
+//   v_add v_sub v_mul v_div   v_first (lane 0)
 //   v_fma: a * b + c   v_fnma: c - a * b   v_fms: a * b - c
 //   v_max: a > b ? a : b   v_min: a < b ? a : b
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
@@ -16,6 +18,8 @@
 #include <string.h>
 
 #include "backend/cpu/vec.h"
+
+_Static_assert(V_ACCS <= 2 * V_ROWS, "pv_block has room for V_ROWS rows of weights");
 
 static INLINE struct v16 keep(struct v16 v, uint32_t n) {
     return n >= HT_LANES ? v : v_select_lt(v_iota(), v_set1((float)n), v, v_set1(0.0f));
@@ -197,63 +201,141 @@ static void rope_adjacent(const float *x, const float *c, const float *s, uint32
 
 // ---- KV pages
 
-static void v_store_row_f16(const float *v, uint32_t d, void *row) {
-    uint16_t *y = row, h[HT_LANES];
-    uint32_t e = 0;
-    for (; e + HT_LANES <= d; e += HT_LANES) v_store_f16(y + e, v_load(v + e));
-    if (e == d) return;
-    v_store_f16(h, v_load_n(v + e, d - e));
-    memcpy(y + e, h, (d - e) * sizeof *h);
+// HT_LANES elements from element i of a page piece on, as f32; of q8_0 the codes.
+static INLINE struct v16 page_load(enum hearth_kv_type type, const void *p, size_t i) {
+    switch (type) {
+    case HEARTH_KV_F16: return v_load_f16((const uint16_t *)p + i);
+    case HEARTH_KV_F32: return v_load((const float *)p + i);
+    case HEARTH_KV_BF16: return v_load_bf16((const uint16_t *)p + i);
+    case HEARTH_KV_Q8_0: break;
+    }
+    return v_load_i8((const int8_t *)p + i);
 }
 
-static void k_store_f16(const float *k, uint32_t d, uint32_t slot, void *group) {
-    uint16_t *g = (uint16_t *)group + slot, h[HT_LANES];
+// The first n of them, and zeros.
+static INLINE struct v16 page_load_n(enum hearth_kv_type type, const void *p, size_t i,
+                                     uint32_t n) {
+    float t[HT_LANES] = {0};
+    size_t size = ht_kv_code_bytes(type);
+    memcpy(t, (const uint8_t *)p + i * size, n * size);
+    return page_load(type, t, 0);
+}
+
+// Nearest whole numbers, halves away from 0, in [-127, 127]; NaN gives 127.
+static INLINE void store_codes(int8_t *y, struct v16 a) {
+    struct v16 m = v_abs(a), r = v_rint(m);
+    r = v_select_le(v_set1(0.5f), v_sub(m, r), v_add(r, v_set1(1.0f)), r);
+    v_store_i8(y, v_max(v_min(v_copysign(r, a), v_set1(127.0f)), v_set1(-127.0f)));
+}
+
+// A block as ht_q8_0_from_f32 has it: codes, and the scale.
+static INLINE uint16_t store_block(const float *x, int8_t *codes) {
+    struct v16 a = v_load(x), b = v_load(x + HT_LANES);
+    float d = v_most(v_max(v_abs(b), v_max(v_abs(a), v_set1(0.0f)))) / 127.0f;
+    float inverse = d > 0.0f ? 1.0f / d : 0.0f;
+    if (!(inverse < INFINITY)) d = inverse = 0.0f;
+    store_codes(codes, v_mul(a, v_set1(inverse)));
+    store_codes(codes + HT_LANES, v_mul(b, v_set1(inverse)));
+    return ht_f32_to_f16(d);
+}
+
+static INLINE void page_store(enum hearth_kv_type type, void *y, struct v16 a) {
+    if (type == HEARTH_KV_F32)
+        v_store(y, a);
+    else if (type == HEARTH_KV_F16)
+        v_store_f16(y, a);
+    else
+        v_store_bf16(y, a);
+}
+
+static INLINE void v_append(enum hearth_kv_type type, const float *v, uint32_t d, uint32_t slot,
+                            void *page) {
+    size_t size = ht_kv_code_bytes(type);
+    uint8_t *row = (uint8_t *)page + (size_t)slot * d * size;
+    float t[HT_LANES];
+    uint32_t e = 0;
+    if (type == HEARTH_KV_Q8_0) {
+        uint16_t *scales = (uint16_t *)ht_kv_v_scales(page, d, 0) + slot;
+        for (; e < d; e += HT_KV_BLOCK, scales += HT_PAGE_TOKENS)
+            *scales = store_block(v + e, (int8_t *)row + e);
+        return;
+    }
+    for (; e + HT_LANES <= d; e += HT_LANES) page_store(type, row + e * size, v_load(v + e));
+    if (e == d) return;
+    page_store(type, t, v_load_n(v + e, d - e));
+    memcpy(row + e * size, t, (d - e) * size);
+}
+
+// Elements x[0, n) of one type into a lane of a group, `to` being that of the first.
+static INLINE void scatter(enum hearth_kv_type type, const void *x, uint32_t n, uint8_t *to) {
+    size_t size = ht_kv_code_bytes(type);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(to + i * HT_LANES * size, (const uint8_t *)x + i * size, size);
+}
+
+static INLINE void k_append(enum hearth_kv_type type, const float *k, uint32_t d, uint32_t slot,
+                            void *group) {
+    size_t size = ht_kv_code_bytes(type);
+    uint8_t *lane = (uint8_t *)group + slot * size;
+    float t[HT_LANES];
+    if (type == HEARTH_KV_Q8_0) {
+        uint16_t *scales = (uint16_t *)ht_kv_k_scales(group, d, 0) + slot;
+        for (uint32_t e = 0; e < d; e += HT_KV_BLOCK, scales += HT_LANES) {
+            *scales = store_block(k + e, (int8_t *)t);
+            scatter(type, t, HT_KV_BLOCK, lane + (size_t)e * HT_LANES);
+        }
+        return;
+    }
     for (uint32_t e = 0; e < d; e += HT_LANES) {
         uint32_t n = d - e < HT_LANES ? d - e : HT_LANES;
-        v_store_f16(h, v_load_n(k + e, n));
-        for (uint32_t i = 0; i < n; i++) g[(size_t)(e + i) * HT_LANES] = h[i];
+        page_store(type, t, v_load_n(k + e, n));
+        scatter(type, t, n, lane + (size_t)e * HT_LANES * size);
     }
 }
 
 // ---- attention
 
-// HT_LANES elements, or the first n of them and zeros, from element i of a page piece on.
-static INLINE struct v16 page_load(enum hearth_kv_type type, const void *p, size_t i) {
-    if (type == HEARTH_KV_F32) return v_load((const float *)p + i);
-    return v_load_f16((const uint16_t *)p + i);
-}
-
-static INLINE struct v16 page_load_n(enum hearth_kv_type type, const void *p, size_t i,
-                                     uint32_t n) {
-    if (n >= HT_LANES) return page_load(type, p, i);
-    if (type == HEARTH_KV_F32) return v_load_n((const float *)p + i, n);
-    uint16_t h[HT_LANES] = {0};
-    memcpy(h, (const uint16_t *)p + i, n * sizeof *h);
-    return v_load_f16(h);
-}
-
 // One token's few rows wait for memory: the next tile is asked for while this one is worked on.
 // Many rows find it in the cache soon enough.
 #define PREFETCH_ROWS 6
 
-static INLINE void fetch(enum hearth_kv_type type, const void *p, size_t i) {
-    __builtin_prefetch((const uint8_t *)p + i * (type == HEARTH_KV_F32 ? 4 : 2), 0, 2);
+static INLINE void fetch(const void *p, size_t bytes) {
+    __builtin_prefetch((const uint8_t *)p + bytes, 0, 2);
 }
 
-// nr query rows against ng groups: nr * ng accumulators, one per 16 scores.
-static INLINE void qk_block(const int nr, const int ng, enum hearth_kv_type type, const float *q,
-                            uint32_t d, const void *const *k, const void *const *next, float *s) {
-    struct v16 acc[V_ROWS][4];
-    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) acc[r][g] =
-        v_set1(0.0f);
-    for (uint32_t e = 0; e < d; e++) {
+// Elements [e, end) of nr query rows against ng groups, added to nr * ng accumulators, one per 16
+// scores.
+static INLINE void qk_span(const int nr, const int ng, enum hearth_kv_type type, const float *q,
+                           uint32_t e, uint32_t end, const void *const *k, const void *const *next,
+                           struct v16 acc[][4]) {
+    const uint32_t row_bytes = HT_LANES * ht_kv_code_bytes(type);
+    for (; e < end; e++) {
         struct v16 kv[4];
         UNROLL for (int g = 0; g < ng; g++) kv[g] = page_load(type, k[g], (size_t)e * HT_LANES);
-        if (nr <= PREFETCH_ROWS && (type == HEARTH_KV_F32 || e % 2 == 0)) // a line each
-            UNROLL for (int g = 0; g < ng; g++) fetch(type, next[g], (size_t)e * HT_LANES);
+        if (nr <= PREFETCH_ROWS && e * row_bytes % 64 == 0) // a line each
+            UNROLL for (int g = 0; g < ng; g++) fetch(next[g], (size_t)e * row_bytes);
         UNROLL for (int r = 0; r < nr; r++) {
             struct v16 qr = v_set1(q[(size_t)e * nr + r]);
             UNROLL for (int g = 0; g < ng; g++) acc[r][g] = v_fma(qr, kv[g], acc[r][g]);
+        }
+    }
+}
+
+// nr query rows against ng groups.
+static INLINE void qk_block(const int nr, const int ng, enum hearth_kv_type type, const float *q,
+                            uint32_t d, const void *const *k, const void *const *next, float *s) {
+    struct v16 acc[V_ROWS][4], sum[V_ROWS][4];
+    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) acc[r][g] =
+        v_set1(0.0f);
+    if (type != HEARTH_KV_Q8_0) qk_span(nr, ng, type, q, 0, d, k, next, acc);
+    for (uint32_t b = 0; type == HEARTH_KV_Q8_0 && b < d / HT_KV_BLOCK; b++) {
+        UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) sum[r][g] =
+            v_set1(0.0f);
+        qk_span(nr, ng, type, q, b * HT_KV_BLOCK, (b + 1) * HT_KV_BLOCK, k, next, sum);
+        UNROLL for (int g = 0; g < ng; g++) {
+            struct v16 scale_g = v_load_f16(ht_kv_k_scales(k[g], d, b));
+            if (nr <= PREFETCH_ROWS && b % 2 == 0) fetch(ht_kv_k_scales(next[g], d, b), 0);
+            UNROLL for (int r = 0; r < nr; r++) acc[r][g] = v_fma(sum[r][g], scale_g, acc[r][g]);
         }
     }
     UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++)
@@ -292,16 +374,6 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
     }
 }
 
-static void qk_f16(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                   const void *const *next, uint32_t begin, uint32_t end, float *s) {
-    qk(HEARTH_KV_F16, q, n_rows, d, k, next, begin, end, s);
-}
-
-static void qk_f32(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                   const void *const *next, uint32_t begin, uint32_t end, float *s) {
-    qk(HEARTH_KV_F32, q, n_rows, d, k, next, begin, end, s);
-}
-
 static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
                      struct ht_attn_state *state) {
     uint32_t first = lo / HT_LANES, end = (hi + HT_LANES - 1) / HT_LANES;
@@ -327,13 +399,36 @@ static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float c
     return v_first(c);
 }
 
+// Weights for codes: w[(r * nb + b) * HT_TILE + j] = p[r * HT_TILE + j] * scale of V row j in block
+// first + b, for the groups of 16 that [begin, end) touches.
+static INLINE void scale_weights(const int nr, const int nb, const float *p, uint32_t d,
+                                 const void *const *v, const void *const *next, uint32_t begin,
+                                 uint32_t end, uint32_t first, float *w) {
+    for (uint32_t j = begin / HT_LANES * HT_LANES; j < end; j += HT_LANES)
+        UNROLL for (int b = 0; b < nb; b++) {
+            uint32_t page = j / HT_PAGE_TOKENS, slot = j % HT_PAGE_TOKENS;
+            struct v16 scales = v_load_f16(ht_kv_v_scales(v[page], d, first + (uint32_t)b) + slot);
+            if (nr <= PREFETCH_ROWS) fetch(ht_kv_v_scales(next[page], d, first + (uint32_t)b), 0);
+            UNROLL for (int r = 0; r < nr; r++)
+                v_store(w + (r * nb + b) * HT_TILE + j, v_mul(v_load(p + r * HT_TILE + j), scales));
+        }
+}
+
 // nr query rows by nv vectors of 16 elements of a V row, from element e on; the last n < 16 of a
 // row with an nv of 1.
 static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type, float *acc,
                             const float *p, const float *c, uint32_t d, const void *const *v,
                             const void *const *next, uint32_t begin, uint32_t end, uint32_t e,
                             uint32_t n) {
+    // nb weights for the vectors of a row: one, or one for each block of codes.
+    const int nb = type == HEARTH_KV_Q8_0 ? (nv + 1) / 2 : 1, per_block = nv / nb;
+    const int per_line = 4 / (int)ht_kv_code_bytes(type); // vectors in a line of the cache
     struct v16 sum[V_ROWS][8];
+    float own[V_ROWS * HT_TILE];
+    if (type == HEARTH_KV_Q8_0) {
+        scale_weights(nr, nb, p, d, v, next, begin, end, e / HT_KV_BLOCK, own);
+        p = own;
+    }
     UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++) {
         const float *a = acc + (size_t)r * d + e + i * HT_LANES;
         sum[r][i] = v_mul(n < HT_LANES ? v_load_n(a, n) : v_load(a), v_set1(c[r]));
@@ -344,14 +439,15 @@ static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type
         for (stop = stop < end ? stop : end; j < stop; j++, at += d) {
             struct v16 row[8];
             if (nr <= PREFETCH_ROWS)
-                UNROLL for (int i = 0; i < nv; i += type == HEARTH_KV_F32 ? 1 : 2)
-                    fetch(type, next[page], at + i * HT_LANES);
+                UNROLL for (int i = 0; i < nv; i += per_line)
+                    fetch(next[page], (at + i * HT_LANES) * ht_kv_code_bytes(type));
             UNROLL for (int i = 0; i < nv; i++) row[i] =
                 n < HT_LANES ? page_load_n(type, v[page], at, n)
                              : page_load(type, v[page], at + i * HT_LANES);
-            UNROLL for (int r = 0; r < nr; r++) {
-                struct v16 pr = v_set1(p[r * HT_TILE + j]);
-                UNROLL for (int i = 0; i < nv; i++) sum[r][i] = v_fma(pr, row[i], sum[r][i]);
+            UNROLL for (int r = 0; r < nr; r++) UNROLL for (int b = 0; b < nb; b++) {
+                struct v16 pr = v_set1(p[(r * nb + b) * HT_TILE + j]);
+                UNROLL for (int i = 0; i < per_block; i++) sum[r][b * per_block + i] =
+                    v_fma(pr, row[b * per_block + i], sum[r][b * per_block + i]);
             }
         }
     }
@@ -399,15 +495,10 @@ static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, cons
     }
 }
 
-static void pv_f16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
-    pv(HEARTH_KV_F16, acc, p, c, n_rows, d, v, next, begin, end);
-}
-
-static void pv_f32(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
-    pv(HEARTH_KV_F32, acc, p, c, n_rows, d, v, next, begin, end);
-}
+HT_KV_KERNELS(f16, HEARTH_KV_F16)
+HT_KV_KERNELS(f32, HEARTH_KV_F32)
+HT_KV_KERNELS(bf16, HEARTH_KV_BF16)
+HT_KV_KERNELS(q8_0, HEARTH_KV_Q8_0)
 
 void V_INIT(struct ht_vec_kernels *k) {
     k->rms_norm = rms_norm;
@@ -420,12 +511,10 @@ void V_INIT(struct ht_vec_kernels *k) {
     k->exp_sub = exp_sub;
     k->rope_halves = rope_halves;
     k->rope_adjacent = rope_adjacent;
-    k->k_store[HEARTH_KV_F16] = k_store_f16;
-    k->v_store[HEARTH_KV_F16] = v_store_row_f16;
     k->attn_rows = V_ROWS;
-    k->attn_qk[HEARTH_KV_F16] = qk_f16;
-    k->attn_qk[HEARTH_KV_F32] = qk_f32;
     k->attn_softmax = softmax;
-    k->attn_pv[HEARTH_KV_F16] = pv_f16;
-    k->attn_pv[HEARTH_KV_F32] = pv_f32;
+    HT_KV_ENTRIES(k, f16, HEARTH_KV_F16);
+    HT_KV_ENTRIES(k, f32, HEARTH_KV_F32);
+    HT_KV_ENTRIES(k, bf16, HEARTH_KV_BF16);
+    HT_KV_ENTRIES(k, q8_0, HEARTH_KV_Q8_0);
 }

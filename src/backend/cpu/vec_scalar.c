@@ -68,52 +68,85 @@ static void rope_adjacent(const float *x, const float *c, const float *s, uint32
     }
 }
 
-static void k_store_f16(const float *k, uint32_t d, uint32_t slot, void *group) {
-    uint16_t *g = group;
-    for (uint32_t e = 0; e < d; e++) g[e * HT_LANES + slot] = ht_f32_to_f16(k[e]);
+// ---- KV pages
+
+// A head's codes go to codes[e * step], the scale of block b to scales[b * scale_step].
+static void store_q8_0(const float *x, uint32_t d, int8_t *codes, size_t step, uint16_t *scales,
+                       size_t scale_step) {
+    uint8_t block[2 + HT_KV_BLOCK];
+    for (uint32_t e = 0; e < d; e++) {
+        if (e % HT_KV_BLOCK == 0) {
+            ht_format_get(HT_Q8_0)->from_f32(x + e, block, 1);
+            memcpy(scales + e / HT_KV_BLOCK * scale_step, block, 2);
+        }
+        codes[e * step] = (int8_t)block[2 + e % HT_KV_BLOCK];
+    }
 }
 
-static void k_store_f32(const float *k, uint32_t d, uint32_t slot, void *group) {
-    float *g = group;
-    for (uint32_t e = 0; e < d; e++) g[e * HT_LANES + slot] = k[e];
+static void store(enum hearth_kv_type type, const float *x, uint32_t d, void *page, size_t at,
+                  size_t step) {
+    for (uint32_t e = 0; e < d; e++, at += step) {
+        if (type == HEARTH_KV_F32)
+            ((float *)page)[at] = x[e];
+        else
+            ((uint16_t *)page)[at] =
+                type == HEARTH_KV_F16 ? ht_f32_to_f16(x[e]) : ht_f32_to_bf16(x[e]);
+    }
 }
 
-static void v_store_f16(const float *v, uint32_t d, void *row) {
-    uint16_t *r = row;
-    for (uint32_t e = 0; e < d; e++) r[e] = ht_f32_to_f16(v[e]);
+static inline void k_append(enum hearth_kv_type type, const float *k, uint32_t d, uint32_t slot,
+                            void *group) {
+    if (type == HEARTH_KV_Q8_0)
+        store_q8_0(k, d, (int8_t *)group + slot, HT_LANES,
+                   (uint16_t *)ht_kv_k_scales(group, d, 0) + slot, HT_LANES);
+    else
+        store(type, k, d, group, slot, HT_LANES);
 }
 
-static void v_store_f32(const float *v, uint32_t d, void *row) {
-    memcpy(row, v, d * sizeof *v);
+static inline void v_append(enum hearth_kv_type type, const float *v, uint32_t d, uint32_t slot,
+                            void *page) {
+    if (type == HEARTH_KV_Q8_0)
+        store_q8_0(v, d, (int8_t *)page + (size_t)slot * d, 1,
+                   (uint16_t *)ht_kv_v_scales(page, d, 0) + slot, HT_PAGE_TOKENS);
+    else
+        store(type, v, d, page, (size_t)slot * d, 1);
 }
 
-// Element i of a page piece, whichever type it has.
+// Element i of a page piece, whichever type it has; of q8_0 the code.
 static inline float element(const void *p, size_t i, enum hearth_kv_type type) {
-    return type == HEARTH_KV_F16 ? ht_f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+    switch (type) {
+    case HEARTH_KV_F16: return ht_f16_to_f32(((const uint16_t *)p)[i]);
+    case HEARTH_KV_F32: return ((const float *)p)[i];
+    case HEARTH_KV_BF16: return ht_bf16_to_f32(((const uint16_t *)p)[i]);
+    case HEARTH_KV_Q8_0: break;
+    }
+    return (float)((const int8_t *)p)[i];
 }
 
-static inline void qk(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                      uint32_t g_begin, uint32_t g_end, float *s, enum hearth_kv_type type) {
+// ---- attention
+
+static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,
+                      const void *const *k, const void *const *next, uint32_t g_begin,
+                      uint32_t g_end, float *s) {
+    uint32_t block = type == HEARTH_KV_Q8_0 ? HT_KV_BLOCK : d;
+    (void)next;
     for (uint32_t g = g_begin; g < g_end; g++)
         for (uint32_t r = 0; r < n_rows; r++) {
-            float *out = s + r * HT_TILE + g * HT_LANES;
+            float *out = s + r * HT_TILE + g * HT_LANES, sum[HT_LANES];
             memset(out, 0, HT_LANES * sizeof *out);
-            for (uint32_t e = 0; e < d; e++)
+            for (uint32_t b = 0; b < d / block; b++) {
+                memset(sum, 0, sizeof sum);
+                for (uint32_t e = b * block; e < (b + 1) * block; e++)
+                    for (uint32_t j = 0; j < HT_LANES; j++)
+                        sum[j] =
+                            fmaf(q[e * n_rows + r], element(k[g], e * HT_LANES + j, type), sum[j]);
                 for (uint32_t j = 0; j < HT_LANES; j++)
-                    out[j] = fmaf(q[e * n_rows + r], element(k[g], e * HT_LANES + j, type), out[j]);
+                    out[j] =
+                        type == HEARTH_KV_Q8_0
+                            ? fmaf(sum[j], ht_f16_to_f32(ht_kv_k_scales(k[g], d, b)[j]), out[j])
+                            : sum[j];
+            }
         }
-}
-
-static void qk_f16(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                   const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {
-    (void)next;
-    qk(q, n_rows, d, k, g_begin, g_end, s, HEARTH_KV_F16);
-}
-
-static void qk_f32(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,
-                   const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {
-    (void)next;
-    qk(q, n_rows, d, k, g_begin, g_end, s, HEARTH_KV_F32);
 }
 
 static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
@@ -134,33 +167,29 @@ static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float c
     return c;
 }
 
-static inline void pv(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                      const void *const *v, uint32_t j_begin, uint32_t j_end,
-                      enum hearth_kv_type type) {
+static inline void pv(enum hearth_kv_type type, float *acc, const float *p, const float *c,
+                      uint32_t n_rows, uint32_t d, const void *const *v, const void *const *next,
+                      uint32_t j_begin, uint32_t j_end) {
+    (void)next;
     for (uint32_t r = 0; r < n_rows; r++)
         for (uint32_t e = 0; e < d; e++) {
             float sum = acc[(size_t)r * d + e] * c[r];
             for (uint32_t j = j_begin; j < j_end; j++) {
-                size_t i = (size_t)(j % HT_PAGE_TOKENS) * d + e;
-                sum = fmaf(p[r * HT_TILE + j], element(v[j / HT_PAGE_TOKENS], i, type), sum);
+                const void *page = v[j / HT_PAGE_TOKENS];
+                uint32_t slot = j % HT_PAGE_TOKENS;
+                float w = p[r * HT_TILE + j];
+                if (type == HEARTH_KV_Q8_0)
+                    w = w * ht_f16_to_f32(ht_kv_v_scales(page, d, e / HT_KV_BLOCK)[slot]);
+                sum = fmaf(w, element(page, (size_t)slot * d + e, type), sum);
             }
             acc[(size_t)r * d + e] = sum;
         }
 }
 
-static void pv_f16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t j_begin,
-                   uint32_t j_end) {
-    (void)next;
-    pv(acc, p, c, n_rows, d, v, j_begin, j_end, HEARTH_KV_F16);
-}
-
-static void pv_f32(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t j_begin,
-                   uint32_t j_end) {
-    (void)next;
-    pv(acc, p, c, n_rows, d, v, j_begin, j_end, HEARTH_KV_F32);
-}
+HT_KV_KERNELS(f16, HEARTH_KV_F16)
+HT_KV_KERNELS(f32, HEARTH_KV_F32)
+HT_KV_KERNELS(bf16, HEARTH_KV_BF16)
+HT_KV_KERNELS(q8_0, HEARTH_KV_Q8_0)
 
 void ht_vec_init_scalar(struct ht_vec_kernels *k) {
     *k = (struct ht_vec_kernels){
@@ -174,11 +203,11 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .exp_sub = exp_sub,
         .rope_halves = rope_halves,
         .rope_adjacent = rope_adjacent,
-        .k_store = {[HEARTH_KV_F16] = k_store_f16, [HEARTH_KV_F32] = k_store_f32},
-        .v_store = {[HEARTH_KV_F16] = v_store_f16, [HEARTH_KV_F32] = v_store_f32},
         .attn_rows = 4,
-        .attn_qk = {[HEARTH_KV_F16] = qk_f16, [HEARTH_KV_F32] = qk_f32},
         .attn_softmax = softmax,
-        .attn_pv = {[HEARTH_KV_F16] = pv_f16, [HEARTH_KV_F32] = pv_f32},
     };
+    HT_KV_ENTRIES(k, f16, HEARTH_KV_F16);
+    HT_KV_ENTRIES(k, f32, HEARTH_KV_F32);
+    HT_KV_ENTRIES(k, bf16, HEARTH_KV_BF16);
+    HT_KV_ENTRIES(k, q8_0, HEARTH_KV_Q8_0);
 }

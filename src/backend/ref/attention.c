@@ -3,45 +3,37 @@
 // their softmax, the weighted sum of values. Positions are looked up page by page, so that page ids
 // and batch composition cannot matter. One thread.
 #include <math.h>
+#include <string.h>
 
 #include "backend/num.h"
 #include "backend/ref/ref_internal.h"
 
-// Element index of K (what 0) or V (what 1) of one KV head at one position:
-// [layer][page][slot][what][kv head][head_dim]
-static uint64_t kv_index(const struct ht_prepared *r, uint32_t layer,
-                         const struct ht_batch_seq *seq, uint32_t pos, uint32_t what,
-                         uint32_t head) {
+// K (what 0) or V (what 1) of one KV head at one position, a row in the format of the KV type:
+// [layer][page][slot][what][kv head] rows.
+static uint8_t *kv_row(const struct ht_prepared *r, uint32_t layer, const struct ht_batch_seq *seq,
+                       uint32_t pos, uint32_t what, uint32_t head) {
     uint64_t page = seq->pages[pos / HT_PAGE_TOKENS], slot = pos % HT_PAGE_TOKENS;
     uint64_t at = ((uint64_t)layer * r->limits.n_pages + page) * HT_PAGE_TOKENS + slot;
-    return ((at * 2 + what) * r->plan->n_kv_heads + head) * r->plan->head_dim;
+    return r->kv + ((at * 2 + what) * r->plan->n_kv_heads + head) *
+                       ht_kv_row_bytes(r->limits.kv_type, r->plan->head_dim);
 }
 
-static void kv_write(struct ht_prepared *r, uint64_t at, const float *x) {
-    float *f32 = (float *)(void *)r->kv + at;
-    uint16_t *f16 = (uint16_t *)(void *)r->kv + at;
-    for (uint32_t d = 0; d < r->plan->head_dim; d++) {
-        if (r->limits.kv_type == HEARTH_KV_F16)
-            f16[d] = ht_f32_to_f16(x[d]);
-        else
-            f32[d] = x[d];
-    }
-}
-
-static double kv_read(const struct ht_prepared *r, uint64_t at) {
-    if (r->limits.kv_type == HEARTH_KV_F16)
-        return (double)ht_f16_to_f32(((const uint16_t *)(const void *)r->kv)[at]);
-    return (double)((const float *)(const void *)r->kv)[at];
+// The row as floats, in r->row.
+static const float *kv_read(const struct ht_prepared *r, const uint8_t *row) {
+    const struct ht_format_info *f = ht_kv_format(r->limits.kv_type);
+    f->to_f32(row, r->row, r->plan->head_dim / f->block_len);
+    return r->row;
 }
 
 void ht_ref_kv_append(struct ht_prepared *r, const struct ht_step *s, const struct ht_batch *b) {
+    const struct ht_format_info *f = ht_kv_format(r->limits.kv_type);
     uint32_t head_dim = r->plan->head_dim;
     for (uint32_t t = 0; t < b->n_tokens; t++) {
         const struct ht_batch_seq *seq = &b->seqs[b->seq[t]];
         for (uint32_t h = 0; h < r->plan->n_kv_heads; h++)
             for (uint32_t what = 0; what < 2; what++)
-                kv_write(r, kv_index(r, s->layer, seq, b->pos[t], what, h),
-                         ht_ref_row(r, s->in[what], t) + (size_t)h * head_dim);
+                f->from_f32(ht_ref_row(r, s->in[what], t) + (size_t)h * head_dim,
+                            kv_row(r, s->layer, seq, b->pos[t], what, h), head_dim / f->block_len);
     }
 }
 
@@ -50,9 +42,9 @@ static double score(struct ht_prepared *r, const struct ht_step *s, const struct
                     uint32_t first, uint32_t pos, uint32_t kv_head, const float *q) {
     double largest = -INFINITY, cap = (double)s->u.attn.soft_cap;
     for (uint32_t p = first; p <= pos; p++) {
-        uint64_t k = kv_index(r, s->layer, seq, p, 0, kv_head);
+        const float *k = kv_read(r, kv_row(r, s->layer, seq, p, 0, kv_head));
         double sum = 0;
-        for (uint32_t d = 0; d < s->u.attn.head_dim; d++) sum += (double)q[d] * kv_read(r, k + d);
+        for (uint32_t d = 0; d < s->u.attn.head_dim; d++) sum += (double)q[d] * (double)k[d];
         sum *= (double)s->u.attn.scale;
         if (cap != 0) sum = cap * (double)ht_tanhf((float)(sum / cap));
         r->scores[p] = sum;
@@ -68,16 +60,14 @@ static void attend_head(struct ht_prepared *r, const struct ht_step *s,
     uint32_t window = s->u.attn.window;
     uint32_t first = window != 0 && pos >= window ? pos - window + 1 : 0;
     double largest = score(r, s, seq, first, pos, kv_head, q), total = 0;
+    memset(r->values, 0, s->u.attn.head_dim * sizeof *r->values);
     for (uint32_t p = first; p <= pos; p++) {
-        r->scores[p] = (double)ht_expf((float)(r->scores[p] - largest));
-        total += r->scores[p];
+        const float *v = kv_read(r, kv_row(r, s->layer, seq, p, 1, kv_head));
+        double weight = (double)ht_expf((float)(r->scores[p] - largest));
+        total += weight;
+        for (uint32_t d = 0; d < s->u.attn.head_dim; d++) r->values[d] += weight * (double)v[d];
     }
-    for (uint32_t d = 0; d < s->u.attn.head_dim; d++) {
-        double sum = 0;
-        for (uint32_t p = first; p <= pos; p++)
-            sum += r->scores[p] * kv_read(r, kv_index(r, s->layer, seq, p, 1, kv_head) + d);
-        y[d] = (float)(sum / total);
-    }
+    for (uint32_t d = 0; d < s->u.attn.head_dim; d++) y[d] = (float)(r->values[d] / total);
 }
 
 void ht_ref_attention(struct ht_prepared *r, const struct ht_step *s, const struct ht_batch *b) {

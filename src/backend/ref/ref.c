@@ -212,6 +212,7 @@ static enum hearth_status supports(const struct ht_backend *b, const struct ht_p
 }
 
 static void widest_rows(const struct ht_plan *p, struct ref_sizes *z) {
+    z->n_row = p->head_dim;
     for (uint32_t i = 0; i < p->n_weights; i++)
         if (p->weights[i].ne[0] > z->n_row) z->n_row = p->weights[i].ne[0];
     for (uint32_t i = 0; i < p->n_steps; i++) {
@@ -233,13 +234,13 @@ static enum hearth_status find_sizes(const struct ht_plan *p, const struct ht_li
     st = ht_plan_bind(p, l->max_tokens, l->max_outputs, NULL, offset, &z->scratch, err);
     if (st) return st;
     widest_rows(p, z);
-    uint64_t element = l->kv_type == HEARTH_KV_F16 ? 2 : 4, slots;
+    uint64_t slots;
     bool ok = ht_mul_u64((uint64_t)p->n_layers * HT_PAGE_TOKENS, l->n_pages, &slots) &&
-              ht_mul_u64((uint64_t)p->n_kv_heads * p->head_dim, 2 * element, &z->kv) &&
+              ht_mul_u64(2 * ht_kv_row_bytes(l->kv_type, p->head_dim), p->n_kv_heads, &z->kv) &&
               ht_mul_u64(z->kv, slots, &z->kv);
-    // Doubles first: scores, route, expert_y; then floats: row, hidden.
-    uint64_t n =
-        l->max_ctx + 2 * z->n_row + z->n_ffn + z->n_out; // far below 2^61: widths of tensors
+    // Doubles first: scores, values, route, expert_y; then floats: row, hidden. Far below 2^61:
+    // widths of tensors.
+    uint64_t n = l->max_ctx + p->head_dim + 2 * z->n_row + z->n_ffn + z->n_out;
     ok = ok && ht_mul_u64(n, sizeof(double), &z->work);
     if (!ok || z->kv > SIZE_MAX || z->scratch > SIZE_MAX)
         return ht_fail(err, HEARTH_E_ARG, "%" PRIu32 " pages of KV do not fit 64 bits", l->n_pages);
@@ -281,7 +282,8 @@ static enum hearth_status take_memory(struct ht_prepared *r, struct hearth_error
     if (!r->kv) return ht_fail_nomem(err, (size_t)z->kv, "KV pages");
     r->scores = ht_calloc(1, (size_t)z->work);
     if (!r->scores) return ht_fail_nomem(err, (size_t)z->work, "work rows");
-    r->route = r->scores + r->limits.max_ctx;
+    r->values = r->scores + r->limits.max_ctx;
+    r->route = r->values + r->plan->head_dim;
     r->expert_y = r->route + z->n_row;
     r->row = (float *)(void *)(r->expert_y + z->n_out);
     r->hidden = r->row + z->n_row;

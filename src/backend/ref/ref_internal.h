@@ -8,9 +8,9 @@
 // Bytes of every block that a prepared plan takes, computed before any is taken.
 struct ref_sizes {
     uint64_t scratch; // tensors of the plan
-    uint64_t kv;      // [n_layers][n_pages][HT_PAGE_TOKENS][2: K, V][n_kv_heads * head_dim]
+    uint64_t kv;      // [n_layers][n_pages][HT_PAGE_TOKENS][2: K, V][n_kv_heads] rows of head_dim
     uint64_t work;    // row, scores, moe: doubles and floats below
-    uint64_t n_row;   // the longest row of any weight
+    uint64_t n_row;   // the longest row of any weight, or head_dim
     uint64_t n_ffn;   // the widest expert
     uint64_t n_out;   // the widest moe output
 };
@@ -22,8 +22,9 @@ struct ht_prepared {
     uint8_t *scratch;
     uint64_t *offset; // [n_tensors] of each tensor in scratch
     uint8_t *kv;
-    float *row;       // [n_row] one dequantised row of a weight
+    float *row;       // [n_row] one dequantised row of a weight or a KV page
     double *scores;   // [max_ctx] of one query
+    double *values;   // [head_dim] weighted sum of values of one query
     double *route;    // [n_row] probabilities of the experts
     float *hidden;    // [n_ffn] act(gate) * up of one expert
     double *expert_y; // [n_out] sum over experts

@@ -65,6 +65,42 @@ static INLINE void v_store_f16(uint16_t *h, struct v16 v) {
     vst1_u16(h + 8, vreinterpret_u16_f16(vcvt_f16_f32(v.c)));
     vst1_u16(h + 12, vreinterpret_u16_f16(vcvt_f16_f32(v.d)));
 }
+static INLINE float32x4_t from_bf16(uint16x4_t h) {
+    return vreinterpretq_f32_u32(vshll_n_u16(h, 16));
+}
+static INLINE struct v16 v_load_bf16(const uint16_t *h) {
+    uint16x8_t l = vld1q_u16(h), m = vld1q_u16(h + 8);
+    return wrap(from_bf16(vget_low_u16(l)), from_bf16(vget_high_u16(l)), from_bf16(vget_low_u16(m)),
+                from_bf16(vget_high_u16(m)));
+}
+static INLINE uint16x4_t to_bf16(float32x4_t a) {
+    uint32x4_t u = vreinterpretq_u32_f32(a), odd = vshrq_n_u32(vshlq_n_u32(u, 15), 31);
+    uint32x4_t r = vaddq_u32(vaddq_u32(u, odd), vdupq_n_u32(0x7fff));
+    r = vbslq_u32(vceqq_f32(a, a), r, vorrq_u32(u, vdupq_n_u32(0x400000)));
+    return vshrn_n_u32(r, 16);
+}
+static INLINE void v_store_bf16(uint16_t *h, struct v16 v) {
+    vst1_u16(h, to_bf16(v.a));
+    vst1_u16(h + 4, to_bf16(v.b));
+    vst1_u16(h + 8, to_bf16(v.c));
+    vst1_u16(h + 12, to_bf16(v.d));
+}
+static INLINE float32x4_t from_i16(int16x4_t i) {
+    return vcvtq_f32_s32(vmovl_s16(i));
+}
+static INLINE struct v16 v_load_i8(const int8_t *q) {
+    int8x16_t v = vld1q_s8(q);
+    int16x8_t l = vmovl_s8(vget_low_s8(v)), m = vmovl_s8(vget_high_s8(v));
+    return wrap(from_i16(vget_low_s16(l)), from_i16(vget_high_s16(l)), from_i16(vget_low_s16(m)),
+                from_i16(vget_high_s16(m)));
+}
+static INLINE int8x8_t to_i8(float32x4_t a, float32x4_t b) {
+    return vmovn_s16(vcombine_s16(vmovn_s32(vcvtq_s32_f32(a)), vmovn_s32(vcvtq_s32_f32(b))));
+}
+static INLINE void v_store_i8(int8_t *q, struct v16 v) {
+    vst1_s8(q, to_i8(v.a, v.b));
+    vst1_s8(q + 8, to_i8(v.c, v.d));
+}
 static INLINE float v_first(struct v16 v) {
     return vgetq_lane_f32(v.a, 0);
 }

@@ -58,6 +58,38 @@ static INLINE void v_store_f16(uint16_t *h, struct v16 a) {
     _mm_storeu_si128(at, _mm256_cvtps_ph(a.l, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(at + 1, _mm256_cvtps_ph(a.h, _MM_FROUND_TO_NEAREST_INT));
 }
+static INLINE __m256 from_bf16(const __m128i *at) {
+    __m256i v = _mm256_cvtepu16_epi32(_mm_loadu_si128(at));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+}
+static INLINE struct v16 v_load_bf16(const uint16_t *h) {
+    const __m128i *at = (const __m128i *)(const void *)h;
+    return wrap(from_bf16(at), from_bf16(at + 1));
+}
+static INLINE __m256i to_bf16(__m256 a) { // in the low half of each lane
+    __m256i u = _mm256_castps_si256(a), odd = _mm256_srli_epi32(_mm256_slli_epi32(u, 15), 31);
+    __m256i r = _mm256_add_epi32(_mm256_add_epi32(u, odd), _mm256_set1_epi32(0x7fff));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    r = _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan);
+    return _mm256_srli_epi32(r, 16);
+}
+static INLINE void v_store_bf16(uint16_t *h, struct v16 a) {
+    __m256i v = _mm256_packus_epi32(to_bf16(a.l), to_bf16(a.h));
+    _mm256_storeu_si256((__m256i *)(void *)h, _mm256_permute4x64_epi64(v, 0xd8));
+}
+static INLINE __m256 from_i8(const int8_t *q) {
+    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)q);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v));
+}
+static INLINE struct v16 v_load_i8(const int8_t *q) {
+    return wrap(from_i8(q), from_i8(q + 8));
+}
+static INLINE void v_store_i8(int8_t *q, struct v16 a) {
+    __m256i v = _mm256_packs_epi32(_mm256_cvtps_epi32(a.l), _mm256_cvtps_epi32(a.h));
+    v = _mm256_permute4x64_epi64(v, 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)q,
+                     _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
 static INLINE float v_first(struct v16 a) {
     return _mm256_cvtss_f32(a.l);
 }

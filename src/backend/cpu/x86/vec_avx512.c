@@ -48,6 +48,24 @@ static INLINE void v_store_f16(uint16_t *h, struct v16 a) {
     __m256i c = _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     _mm256_storeu_si256((__m256i *)(void *)h, c);
 }
+static INLINE struct v16 v_load_bf16(const uint16_t *h) {
+    __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)h));
+    return wrap(_mm512_castsi512_ps(_mm512_slli_epi32(v, 16)));
+}
+static INLINE void v_store_bf16(uint16_t *h, struct v16 a) {
+    __m512i u = _mm512_castps_si512(a.v), odd = _mm512_srli_epi32(_mm512_slli_epi32(u, 15), 31);
+    __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, odd), _mm512_set1_epi32(0x7fff));
+    __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)(void *)h, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+static INLINE struct v16 v_load_i8(const int8_t *q) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)q);
+    return wrap(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v)));
+}
+static INLINE void v_store_i8(int8_t *q, struct v16 a) {
+    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
+}
 static INLINE float v_first(struct v16 a) {
     return _mm512_cvtss_f32(a.v);
 }
