@@ -246,6 +246,16 @@ static uint32_t add_epilogue(struct builder *b, struct ht_cpu_step *l, const uin
     return 1;
 }
 
+// Outputs that only their thread reads, piece by piece, have no place in scratch.
+static void keep_pieces(struct builder *b, const struct ht_cpu_step *l) {
+    struct ht_compiled *c = b->c;
+    if (l->prep == HT_NONE || b->status != HEARTH_OK) return;
+    for (uint32_t k = 0; k < l->n_linear; k++) c->tensors[l->out[k]].n_bytes = 0;
+    uint64_t width = c->tensors[l->out[0]].width;
+    uint64_t bytes = (ht_cpu_piece_bytes(l->n_linear, width, c->limits.max_tokens) + 63) & ~63ull;
+    if (bytes > c->piece_bytes) c->piece_bytes = bytes;
+}
+
 static uint32_t add_linear(struct builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     need_prepared(b, s->in[0], i, s->layer);
@@ -274,7 +284,9 @@ static uint32_t add_linear(struct builder *b, uint32_t i) {
         return j - i + n_more;
     }
     for (uint32_t k = 0; k < n; k++) l->out[k] = give(b, out[k]);
-    return j - i + add_epilogue(b, l, out, j);
+    n_more = add_epilogue(b, l, out, j);
+    keep_pieces(b, l);
+    return j - i + n_more;
 }
 
 enum ht_cpu_part ht_cpu_linear_part(const struct ht_compiled *c, const struct ht_cpu_step *s) {
@@ -525,7 +537,8 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
     c->attn_bytes = (ht_attn_bytes(&be->vec, p->head_dim) + 63) & ~63ull;
     c->row_bytes = ((uint64_t)c->max_width * sizeof(float) + 63) & ~63ull;
     // A page apart, so that two threads' stacks of scratch never share a prefetched line.
-    c->thread_bytes = (c->linear_bytes + c->attn_bytes + c->row_bytes + 4095) & ~4095ull;
+    c->thread_bytes =
+        (c->linear_bytes + c->attn_bytes + c->piece_bytes + c->row_bytes + 4095) & ~4095ull;
     uint64_t threads, total;
     if (!ht_mul_u64(c->thread_bytes, (uint64_t)c->n_threads, &threads) ||
         !ht_add_u64(threads, c->scratch_bytes, &total) || total > SIZE_MAX / 2)

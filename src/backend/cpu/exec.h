@@ -82,7 +82,7 @@ struct ht_cpu_step {
     enum ht_rope_pairing pairing;
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, soft_cap;
-    uint32_t prep; // out0's prepared rows (8-bit), where the step makes them with it; or HT_NONE
+    uint32_t prep; // out0's prepared rows (8-bit), which the step makes in its place; or HT_NONE
     // LINEAR: in[i] is output i's prepared activation
     uint32_t n_linear, residual; // tensor or HT_NONE
     uint32_t plan_step;          // the first that it was made of
@@ -115,9 +115,9 @@ struct ht_compiled {
     uint32_t max_width;     // of a row that a thread keeps for itself, in f32
     uint32_t max_in;        // of a linear step
     uint64_t scratch_bytes; // tensors
-    uint64_t linear_bytes, attn_bytes, row_bytes, thread_bytes; // of one thread
-    uint64_t kv_row_bytes;                                      // of K or V of a head's position
-    uint64_t kv_page_bytes;                                     // of one layer
+    uint64_t linear_bytes, attn_bytes, piece_bytes, row_bytes, thread_bytes; // of one thread
+    uint64_t kv_row_bytes;  // of K or V of a head's position
+    uint64_t kv_page_bytes; // of one layer
     uint64_t kv_bytes;
     uint64_t own_bytes; // heap held by this structure and the prepared plan
 };
@@ -186,15 +186,19 @@ static inline float *ht_cpu_f32(const struct ht_prepared *p, uint32_t tensor, in
     return (float *)(void *)ht_cpu_rows_at(p, tensor, thread);
 }
 
-// The thread's own memory: linear scratch, then attention's, then one row of max_width f32.
+// The thread's own memory: linear scratch, attention's, a piece of outputs in the making, one row of
+// max_width f32.
 static inline uint8_t *ht_cpu_own(const struct ht_prepared *p, int thread) {
     return p->threads + (size_t)thread * p->c->thread_bytes;
 }
 static inline float *ht_cpu_own_attn(const struct ht_prepared *p, int thread) {
     return (float *)(void *)(ht_cpu_own(p, thread) + p->c->linear_bytes);
 }
-static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
+static inline float *ht_cpu_own_piece(const struct ht_prepared *p, int thread) {
     return (float *)(void *)(ht_cpu_own(p, thread) + p->c->linear_bytes + p->c->attn_bytes);
+}
+static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
+    return ht_cpu_own_piece(p, thread) + p->c->piece_bytes / sizeof(float);
 }
 
 static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {
@@ -209,6 +213,8 @@ void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_ste
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
 void ht_cpu_run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+// Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in.
+uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens);
 // Asks for the first weights that the thread will want behind the barrier in front of s.
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_moe(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);

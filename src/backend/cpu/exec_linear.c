@@ -3,14 +3,39 @@
 // what follows on the same columns at once. Runs inside the region.
 #include "backend/cpu/exec.h"
 
-// Output of gate and up rows that a thread works on before it multiplies them, in bytes: half of a
-// small second-level cache.
-#define EPILOGUE_BYTES (256 * 1024)
+// Outputs that a thread works on before it applies the activation to them, in bytes: a small part of
+// its second-level cache.
+#define EPILOGUE_BYTES (128 * 1024)
 // Weights that are on their way while a thread waits at a barrier: few enough to wait for nothing.
 #define AHEAD_BYTES (8 * 1024)
 
+uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens) {
+    uint64_t few = width, many = (uint64_t)HT_ROW_GROUP * max_tokens;
+    return (few > many ? few : many) * n_linear * sizeof(float);
+}
+
+// Where a thread puts columns [first, ...) of output i: row t at y + t * stride.
+struct columns {
+    size_t first, stride;
+    float *y;
+};
+
+static struct columns whole_columns(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                    uint32_t i, int thread) {
+    return (struct columns){0, p->c->tensors[s->out[i]].width, ht_cpu_f32(p, s->out[i], thread)};
+}
+
+// Columns [begin, end) in the thread's own memory, where nobody else reads them.
+static struct columns own_columns(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                  uint32_t i, size_t begin, size_t end, int thread) {
+    size_t stride = end - begin, n_rows = ht_cpu_n_rows(p, s->out[0]);
+    return (struct columns){begin, stride, ht_cpu_own_piece(p, thread) + i * n_rows * stride};
+}
+
+// Rows [begin, end) of output i; those up to ahead_end follow soon.
 static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, size_t begin,
-                     size_t end, int thread) {
+                     size_t end, size_t ahead_end, const struct columns *to, bool asked,
+                     int thread) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
     if (begin >= end) return;
     struct ht_linear_job job = {
@@ -20,9 +45,12 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .n_out = (uint32_t)w->ne[1],
         .act = ht_cpu_rows_at(p, s->in[i], thread),
         .n_tokens = ht_cpu_n_rows(p, s->out[i]),
-        .y = ht_cpu_f32(p, s->out[i], thread),
-        .y_stride = w->ne[1],
+        .y = to->y,
+        .y_first = (uint32_t)to->first,
+        .y_stride = to->stride,
         .bias = ht_cpu_vector(p, s->w[3 + i]),
+        .ahead_end = (uint32_t)ahead_end,
+        .asked = asked,
     };
     if (s->residual != HT_NONE) {
         job.residual = ht_cpu_f32(p, s->residual, thread);
@@ -31,20 +59,45 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
     ht_linear_rows(p->backend->linear, &job, (uint32_t)begin, (uint32_t)end, ht_cpu_own(p, thread));
 }
 
+// The activation over columns [begin, end).
 static void run_act(struct ht_prepared *p, const struct ht_cpu_step *s, size_t begin, size_t end,
-                    int thread) {
+                    const struct columns *to) {
     const struct ht_vec_kernels *k = &p->backend->vec;
-    size_t width = p->c->tensors[s->out[0]].width;
     uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]), n = (uint32_t)(end - begin);
-    float *y = ht_cpu_f32(p, s->out[0], thread) + begin;
+    size_t stride = to[0].stride, at = begin - to[0].first;
+    if (stride == n) { // one row after the other
+        n *= n_tokens;
+        n_tokens = 1;
+    }
     for (size_t t = 0; t < n_tokens; t++) {
-        if (s->has_mul) {
-            const float *up = ht_cpu_f32(p, s->out[1], thread) + t * width + begin;
-            k->act_mul(s->act, y + t * width, up, n, y + t * width);
-        } else {
-            k->act(s->act, y + t * width, n, y + t * width);
+        float *y = to[0].y + t * stride + at;
+        if (s->has_mul)
+            k->act_mul(s->act, y, to[1].y + t * stride + at, n, y);
+        else
+            k->act(s->act, y, n, y);
+    }
+}
+
+// Columns [begin, end) of every output, activation and all, kept by nobody but as prepared rows: a
+// group of rows at a time, or all at once where it is one token.
+static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, size_t begin,
+                         size_t end, int thread) {
+    uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]);
+    size_t piece = n_tokens == 1 ? end - begin : HT_ROW_GROUP;
+    size_t row_bytes = p->c->tensors[s->prep].row_bytes;
+    size_t block_bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
+    for (size_t at = begin; at < end; at += piece) {
+        struct columns c[3];
+        for (uint32_t i = 0; i < s->n_linear; i++) {
+            c[i] = own_columns(p, s, i, at, at + piece, thread);
+            run_rows(p, s, i, at, at + piece, end, &c[i], at > begin, thread);
         }
-        if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, t, begin, y + t * width, n);
+        run_act(p, s, at, at + piece, c);
+        uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + at / HT_ROW_GROUP * block_bytes;
+        if (n_tokens == 1)
+            ht_act_prepare(p->backend->linear, HT_ACT_ROW_Q8, c[0].y, (uint32_t)piece, dst);
+        else
+            ht_act_prepare_column(p->backend->linear, c[0].y, n_tokens, dst, row_bytes);
     }
 }
 
@@ -54,11 +107,15 @@ static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, size
     size_t row_bytes = (size_t)ht_cpu_n_rows(p, s->out[0]) * s->n_linear * sizeof(float);
     size_t piece = EPILOGUE_BYTES / row_bytes / HT_ROW_GROUP * HT_ROW_GROUP;
     if (!s->has_act || piece > end - begin) piece = end - begin;
-    if (piece < 2 * HT_ROW_GROUP) piece = 2 * HT_ROW_GROUP;
+    if (piece < HT_ROW_GROUP) piece = HT_ROW_GROUP;
     for (size_t at = begin; at < end; at += piece) {
         size_t to = at + piece < end ? at + piece : end;
-        for (uint32_t i = 0; i < s->n_linear; i++) run_rows(p, s, i, at, to, thread);
-        if (s->has_act) run_act(p, s, at, to, thread);
+        struct columns c[3];
+        for (uint32_t i = 0; i < s->n_linear; i++) {
+            c[i] = whole_columns(p, s, i, thread);
+            run_rows(p, s, i, at, to, end, &c[i], at > begin, thread);
+        }
+        if (s->has_act) run_act(p, s, at, to, c);
     }
 }
 
@@ -71,12 +128,13 @@ static void run_joined(struct ht_prepared *p, const struct ht_cpu_step *s, int t
     }
     ht_team_share(n_units, 1, thread, p->c->n_threads, &begin, &end);
     for (uint32_t i = 0; i < s->n_linear; base += units[i++]) {
+        struct columns c = whole_columns(p, s, i, thread);
         size_t width = p->c->tensors[s->out[i]].width;
         size_t from = begin > base ? begin - base : 0;
         size_t to = end > base ? end - base : 0;
         if (to > units[i]) to = units[i];
         to *= HT_ROW_GROUP;
-        run_rows(p, s, i, from * HT_ROW_GROUP, to < width ? to : width, thread);
+        run_rows(p, s, i, from * HT_ROW_GROUP, to < width ? to : width, 0, &c, false, thread);
     }
 }
 
@@ -111,13 +169,17 @@ void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int t
         ht_team_share(n_kv, 1, thread, p->c->n_threads, &begin, &end);
         for (uint32_t i = 0; i < s->n_linear; i++) {
             size_t per_head = p->c->tensors[s->out[i]].width / n_kv;
-            run_rows(p, s, i, begin * per_head, end * per_head, thread);
+            struct columns c = whole_columns(p, s, i, thread);
+            run_rows(p, s, i, begin * per_head, end * per_head, 0, &c, false, thread);
         }
         break;
     case HT_PART_COLS:
         ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &begin,
                       &end);
-        run_columns(p, s, begin, end, thread);
+        if (s->prep != HT_NONE)
+            run_prepared(p, s, begin, end, thread);
+        else
+            run_columns(p, s, begin, end, thread);
         break;
     default: run_joined(p, s, thread); break;
     }

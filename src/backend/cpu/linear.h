@@ -47,18 +47,27 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst);
 
+// Prepares 32 columns of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][32], dst the place of the columns'
+// block in row 0. Blocks are whole rows' bits: they do not know of each other.
+void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
+                           void *dst, size_t row_bytes);
+
 struct ht_linear_job {
     enum ht_format format;
     const uint8_t *weight; // [n_out][n_in] in the file's layout
     uint32_t n_in, n_out;
     const uint8_t *act; // [n_tokens] rows of ht_act_row_bytes, of the kind that the format wants
     uint32_t n_tokens;
-    float *y; // [n_tokens][y_stride]
+    float *y; // [n_tokens][y_stride]; y[0][0] is output row y_first
+    uint32_t y_first;
     size_t y_stride;
     const float *bias; // [n_out] or NULL; added last but for
     const float
         *residual; // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
     size_t residual_stride;
+    // Rows [row_end, ahead_end) are the caller's next call: their weights are asked for meanwhile.
+    uint32_t ahead_end; // 0: none
+    bool asked;         // these rows were such a next call
 };
 
 // Per-thread scratch that ht_linear_rows needs (64-byte aligned), for rows of at most max_in and

@@ -22,7 +22,7 @@ static uint32_t linear_accesses(const struct ht_compiled *c, const struct ht_cpu
     for (uint32_t i = 0; i < s->n_linear; i++) {
         bool own = few && c->tensors[s->in[i]].private_copies;
         touch(a, &n, s->in[i], false, own ? HT_PART_PRIVATE : HT_PART_ANY);
-        touch(a, &n, s->out[i], true, part);
+        if (s->prep == HT_NONE) touch(a, &n, s->out[i], true, part);
     }
     touch(a, &n, s->prep, true, part);
     touch(a, &n, s->residual, false, part);

@@ -39,6 +39,10 @@ struct ht_act_q8 {
     float zero;
 };
 
+static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i, size_t step) {
+    return (struct ht_act_q8 *)(void *)((uint8_t *)first + i * step);
+}
+
 // HT_ACT_ROW_F32: float[n_in padded to HT_PAD_FLOAT]. HT_ACT_ROW_BF16: levels without bf16
 // instructions keep the rounded values as float, the others as uint16_t; a row has room for floats.
 
@@ -85,7 +89,8 @@ struct ht_linear_format {
 struct ht_linear_kernels {
     const char *name;
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
-    void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst);
+    // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
+    void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
     void (*act_bf16)(const float *x, uint32_t n_in, void *dst);
     struct ht_linear_format format[HT_N_FORMATS];
 };
@@ -98,7 +103,7 @@ extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod;
 #endif
 
 // Pieces that levels share.
-void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst);
+void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
 void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst);
 ht_pack_fn ht_pack_codes_signed;   // any format of codes; bytes are code - offset
 ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128

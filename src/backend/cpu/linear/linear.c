@@ -43,13 +43,18 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
                     uint32_t n_in, void *dst) {
     float *out = dst;
     switch (kind) {
-    case HT_ACT_ROW_Q8: k->act_q8(x, n_in, dst); break;
+    case HT_ACT_ROW_Q8: k->act_q8(x, n_in, dst, sizeof(struct ht_act_q8)); break;
     case HT_ACT_ROW_BF16: k->act_bf16(x, n_in, dst); break;
     case HT_ACT_ROW_F32:
         memcpy(out, x, n_in * sizeof(float));
         for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
         break;
     }
+}
+
+void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
+                           void *dst, size_t row_bytes) {
+    k->act_q8(x, n_rows * HT_Q8_BLOCK, dst, row_bytes);
 }
 
 static uint32_t chunk_of(enum ht_format f) {
@@ -88,22 +93,42 @@ static struct scratch scratch_cut(void *memory) {
     return s;
 }
 
-// y = residual + (acc + bias) of one group.
+// Rows of y and of the residual are far apart, often by a power of two: asked for this many tokens
+// ahead.
+#define ROWS_AHEAD 8
+
+// y = a + b for a group. The sums are whole before y is written, since y may be a or b.
+static void add_group(const float *a, const float *b, float *y) {
+    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+    four sum[HT_ROW_GROUP / 4];
+    for (int i = 0; i < HT_ROW_GROUP / 4; i++)
+        sum[i] = ((const four *)(const void *)a)[i] + ((const four *)(const void *)b)[i];
+    memcpy(y, sum, sizeof sum);
+}
+
+// y = residual + (acc + bias) of one group, whose missing rows are computed and dropped.
 static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows, uint32_t token,
-                     uint32_t n_tokens, const float *acc) {
-    for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP) {
-        float *y = job->y + (token + t) * job->y_stride + row;
-        const float *r =
-            job->residual ? job->residual + (token + t) * job->residual_stride + row : NULL;
-        if (n_rows == HT_ROW_GROUP && !job->bias && !r) {
+                     uint32_t n_tokens, float *acc) {
+    float bias[HT_ROW_GROUP] = {0}, rest[HT_ROW_GROUP] = {0};
+    size_t n_bytes = n_rows * sizeof(float);
+    if (job->bias) memcpy(bias, job->bias + row, n_bytes);
+    float *y = job->y + token * job->y_stride + (row - job->y_first);
+    const float *r = job->residual ? job->residual + token * job->residual_stride + row : NULL;
+    for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP, y += job->y_stride) {
+        bool far = t + ROWS_AHEAD < n_tokens;
+        if (job->bias) add_group(acc, bias, acc);
+        if (r) {
+            if (far) {
+                __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride);
+                __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride + 16);
+            }
+            add_group(n_rows == HT_ROW_GROUP ? r : memcpy(rest, r, n_bytes), acc, acc);
+            r += job->residual_stride;
+        }
+        if (n_rows == HT_ROW_GROUP)
             memcpy(y, acc, HT_ROW_GROUP * sizeof *y);
-            continue;
-        }
-        for (uint32_t i = 0; i < n_rows; i++) {
-            float v = acc[i];
-            if (job->bias) v = v + job->bias[row + i];
-            y[i] = r ? r[i] + v : v;
-        }
+        else
+            memcpy(y, acc, n_bytes);
     }
 }
 
@@ -172,17 +197,18 @@ static void prefetch_group(const uint8_t *p, size_t n_bytes) {
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
+    uint32_t ahead_end = job->ahead_end > row_end ? job->ahead_end : row_end;
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
-        if (n_tokens <= k->format[job->format].stream_tokens && row_begin < row_end)
+        if (!job->asked && n_tokens <= k->format[job->format].stream_tokens && row_begin < row_end)
             prefetch_group(job->weight + row_begin * row_bytes,
                            row_bytes * (row_end - row_begin < 32 ? row_end - row_begin : 32));
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
             uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
             // The group after this one; after the last, this one again, which costs nothing.
-            uint32_t next = row_end - row >= 2 * HT_ROW_GROUP ? row + HT_ROW_GROUP : row;
+            uint32_t next = ahead_end - row >= 2 * HT_ROW_GROUP ? row + HT_ROW_GROUP : row;
             group(k, job, row, n_rows, token, n_tokens, job->weight + next * row_bytes, &s);
         }
     }

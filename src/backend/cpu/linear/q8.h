@@ -39,9 +39,9 @@ INLINE float best_top(const vf *v, float amax) {
     return top;
 }
 
-static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
+static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
     uint32_t whole = n_in & ~31u;
-    for (uint32_t k = 0; k < whole; k += HT_Q8_BLOCK, dst++) {
+    for (uint32_t k = 0; k < whole; k += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step)) {
         vf v[PARTS];
         vi magnitude = splat_int(0);
         UNROLL(8)
@@ -53,7 +53,7 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
         float amax;
         __builtin_memcpy(&amax, &amax_bits, 4);
         if (amax_bits >= 0x7f800000 || !(ht_tops[0] / amax < INFINITY)) {
-            ht_act_q8_scalar(x + k, HT_Q8_BLOCK, dst);
+            ht_act_q8_scalar(x + k, HT_Q8_BLOCK, dst, dst_step);
             continue;
         }
         float top = best_top(v, amax), inverse = top / amax;
@@ -74,7 +74,7 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
         dst->sum_half[1] = dst->scale * (float)s1;
         dst->zero = 0.0f;
     }
-    if (whole < n_in) ht_act_q8_scalar(x + whole, n_in - whole, dst);
+    if (whole < n_in) ht_act_q8_scalar(x + whole, n_in - whole, dst, dst_step);
 }
 
 // ---- packers -----------------------------------------------------------------------------------

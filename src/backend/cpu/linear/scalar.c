@@ -72,9 +72,9 @@ static void block_q8(const float *x, uint32_t n, struct ht_act_q8 *b) {
     b->sum = b->scale * (float)(sum[0] + sum[1]);
 }
 
-void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst) {
-    for (uint32_t i = 0; i < n_in; i += HT_Q8_BLOCK)
-        block_q8(x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst++);
+void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+    for (uint32_t i = 0; i < n_in; i += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step))
+        block_q8(x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst);
 }
 
 void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst) {

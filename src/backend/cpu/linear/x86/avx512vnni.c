@@ -14,12 +14,17 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #define dot4_small dot4
 
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/x86/act_avx512.h"
 #include "backend/cpu/linear/x86/float.h"
+
+static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+    act_q8_fours(x, n_in, dst, dst_step, act_q8);
+}
 
 const struct ht_linear_kernels ht_linear_avx512vnni = {
     .name = "avx512vnni",
     .bf16_bytes = 2,
-    .act_q8 = act_q8,
+    .act_q8 = act_q8_level,
     .act_bf16 = ht_act_bf16_avx512,
     .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4},
                [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4},
