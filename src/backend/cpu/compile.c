@@ -289,10 +289,8 @@ static uint32_t add_linear(struct builder *b, uint32_t i) {
     return j - i + n_more;
 }
 
-enum ht_cpu_part ht_cpu_linear_part(const struct ht_compiled *c, const struct ht_cpu_step *s) {
-    (void)c;
-    if (s->own_heads) return HT_PART_KV;
-    return s->n_linear == 1 || s->has_mul ? HT_PART_COLS : HT_PART_ANY;
+enum ht_cpu_part ht_cpu_linear_part(const struct ht_cpu_step *s) {
+    return s->own_heads ? HT_PART_KV : HT_PART_ANY;
 }
 
 // ---- experts
@@ -544,10 +542,10 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
         !ht_add_u64(threads, c->scratch_bytes, &total) || total > SIZE_MAX / 2)
         return ht_fail(err, HEARTH_E_LIMIT, "scratch for batches of %u tokens is too large",
                        c->limits.max_tokens);
-    c->own_bytes = sizeof *c + c->cap_steps * sizeof *c->steps +
-                   c->cap_tensors * sizeof *c->tensors + sizeof(struct ht_prepared) +
-                   (uint64_t)c->limits.max_tokens * sizeof(struct ht_cpu_tile) +
-                   (uint64_t)c->n_steps * sizeof(atomic_uint);
+    c->own_bytes =
+        sizeof *c + c->cap_steps * sizeof *c->steps + c->cap_tensors * sizeof *c->tensors +
+        sizeof(struct ht_prepared) + (uint64_t)c->limits.max_tokens * sizeof(struct ht_cpu_tile) +
+        (c->n_steps + (uint64_t)c->n_threads * ht_cpu_taken_row(c)) * sizeof(atomic_uint);
     return HEARTH_OK;
 }
 

@@ -122,6 +122,7 @@ static void cpu_release(struct ht_prepared *p) {
     if (p->scratch) ht_pages_free(p->scratch, scratch_total(p->c));
     ht_free(p->tiles);
     ht_free(p->counters);
+    ht_free(p->taken);
     ht_cpu_profile_free(p->profile);
     ht_compiled_free(p->c);
     ht_free(p);
@@ -142,7 +143,8 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
     p->c = c;
     p->tiles = ht_calloc(l->max_tokens, sizeof *p->tiles);
     p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
-    if (!p->tiles || !p->counters) {
+    p->taken = ht_calloc((size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
+    if (!p->tiles || !p->counters || !p->taken) {
         cpu_release(p);
         return ht_fail_nomem(err, l->max_tokens * sizeof *p->tiles, "attention tiles");
     }
@@ -204,8 +206,11 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
                                               plan->steps[i].u.attn.n_kv_heads));
             break;
         }
-    for (uint32_t i = 0; i < p->c->n_steps; i++)
+    for (uint32_t i = 0; i < p->c->n_steps; i++) {
         atomic_store_explicit(&p->counters[i], 0, memory_order_relaxed);
+        for (int t = 0; t < p->c->n_threads; t++)
+            atomic_store_explicit(ht_cpu_taken(p, &p->c->steps[i], t), 0, memory_order_relaxed);
+    }
     if (p->profile)
         ht_cpu_profile_run(p, run_plan);
     else

@@ -144,7 +144,9 @@ struct ht_prepared {
     uint64_t scratch_total;
     struct ht_cpu_profile *profile; // NULL: never asked for
     struct ht_cpu_tile *tiles;      // [max_tokens]
-    atomic_uint *counters;          // [n_steps] work taken, for steps that are divided as they go
+    // Work taken, for steps that are divided as they go: [n_steps] of all, and [n_threads][n_steps,
+    // padded] of each thread's share.
+    atomic_uint *counters, *taken;
     // of the present execute
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
@@ -156,7 +158,7 @@ HT_MUST_CHECK enum hearth_status ht_cpu_compile(const struct ht_backend *b, cons
                                                 const struct ht_limits *l, struct ht_compiled **out,
                                                 struct hearth_error *err);
 void ht_compiled_free(struct ht_compiled *c);
-enum ht_cpu_part ht_cpu_linear_part(const struct ht_compiled *c, const struct ht_cpu_step *s);
+enum ht_cpu_part ht_cpu_linear_part(const struct ht_cpu_step *s);
 
 // schedule.c: lifetimes, places and barriers, over the finished list of steps.
 HT_MUST_CHECK enum hearth_status ht_cpu_schedule(struct ht_compiled *c, struct hearth_error *err);
@@ -203,6 +205,15 @@ static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
 
 static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {
     return weight == HT_NONE ? NULL : (const float *)(const void *)p->c->plan->weights[weight].data;
+}
+
+// Counters in a thread's row of `taken`: whole cache lines.
+static inline size_t ht_cpu_taken_row(const struct ht_compiled *c) {
+    return (c->n_steps + 15u) & ~15u;
+}
+static inline atomic_uint *ht_cpu_taken(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                        int thread) {
+    return &p->taken[(size_t)thread * ht_cpu_taken_row(p->c) + (size_t)(s - p->c->steps)];
 }
 
 // Prepares n columns of row t from column `begin` on, both whole blocks, into a step's `prep`.

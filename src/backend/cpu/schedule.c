@@ -18,7 +18,7 @@ static void touch(struct ht_cpu_access *a, uint32_t *n, uint32_t tensor, bool wr
 static uint32_t linear_accesses(const struct ht_compiled *c, const struct ht_cpu_step *s, bool few,
                                 struct ht_cpu_access *a) {
     uint32_t n = 0;
-    enum ht_cpu_part part = ht_cpu_linear_part(c, s);
+    enum ht_cpu_part part = ht_cpu_linear_part(s);
     for (uint32_t i = 0; i < s->n_linear; i++) {
         bool own = few && c->tensors[s->in[i]].private_copies;
         touch(a, &n, s->in[i], false, own ? HT_PART_PRIVATE : HT_PART_ANY);
