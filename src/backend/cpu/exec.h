@@ -188,8 +188,8 @@ static inline float *ht_cpu_f32(const struct ht_prepared *p, uint32_t tensor, in
     return (float *)(void *)ht_cpu_rows_at(p, tensor, thread);
 }
 
-// The thread's own memory: linear scratch, attention's, a piece of outputs in the making, one row of
-// max_width f32.
+// The thread's own memory: linear scratch, attention's, a piece of outputs in the making, one row
+// of max_width f32.
 static inline uint8_t *ht_cpu_own(const struct ht_prepared *p, int thread) {
     return p->threads + (size_t)thread * p->c->thread_bytes;
 }

@@ -3,8 +3,8 @@
 // what follows on the same columns at once. Runs inside the region.
 #include "backend/cpu/exec.h"
 
-// Outputs that a thread works on before it applies the activation to them, in bytes: a small part of
-// its second-level cache.
+// Outputs that a thread works on before it applies the activation to them, in bytes: a small part
+// of its second-level cache.
 #define EPILOGUE_BYTES (128 * 1024)
 // Weights that are on their way while a thread waits at a barrier: few enough to wait for nothing.
 #define AHEAD_BYTES (8 * 1024)
@@ -14,8 +14,8 @@ uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_toke
     return (few > many ? few : many) * n_linear * sizeof(float);
 }
 
-// Rows [begin, end) of a weight matrix. Those up to ahead_end follow soon; `asked`: these did so, and
-// are on their way.
+// Rows [begin, end) of a weight matrix. Those up to ahead_end follow soon; `asked`: these did so,
+// and are on their way.
 struct range {
     size_t begin, end, ahead_end;
     bool asked;
@@ -159,8 +159,8 @@ static void run_joined(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 // A share of a step's columns is taken in this many pieces, or in single groups of rows.
 #define PIECES 24
 
-// Columns that are nobody's: a thread works through its share, piece by piece, and then through what
-// the others have left of theirs. The pieces of a share are taken in order, so that each one's
+// Columns that are nobody's: a thread works through its share, piece by piece, and then through
+// what the others have left of theirs. The pieces of a share are taken in order, so that each one's
 // weights are asked for while the one before is computed.
 static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     size_t width = p->c->tensors[s->out[0]].width;

@@ -47,8 +47,8 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst);
 
-// Prepares 32 columns of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][32], dst the place of the columns'
-// block in row 0. Blocks are whole rows' bits: they do not know of each other.
+// Prepares 32 columns of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][32], dst the place of the
+// columns' block in row 0, rows being row_bytes long.
 void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
                            void *dst, size_t row_bytes);
 
