@@ -54,7 +54,10 @@ static const struct option engine_options_[] = {
     {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
      "tokens of one pass at most"},
     {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,
-     "0: the cores this process may use", "threads that compute"},
+     "0: the fast cores this process may use", "threads that compute"},
+    {"--cpu-mask", NULL, "HEX", OPTION_TEXT, AT(cpu_mask), 0, 0, NULL,
+     "none: the system places the threads",
+     "the CPUs that compute, one thread bound to each; CPU 0 is the lowest bit: f0 is 4 to 7"},
     {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, "cpu|ref", NULL,
      "cpu, or ref: the slow specification that cpu is tested against"},
     {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
@@ -137,6 +140,7 @@ void engine_options(const struct args *a, struct hearth_engine_options *o) {
     hearth_engine_options_default(o);
     o->backend = a->backend;
     o->cpu_level = a->cpu_level;
+    o->cpu_mask = a->cpu_mask;
     o->n_threads = (int)a->threads;
     o->n_ctx = (uint32_t)a->ctx;
     o->n_seqs = (uint32_t)a->seqs;

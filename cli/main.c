@@ -5,9 +5,9 @@
 
 #include "cli.h"
 
-static const struct command *const commands[] = {&command_run,      &command_inspect,
-                                                 &command_tokenize, &command_eval,
-                                                 &command_bench,    &command_quantize};
+static const struct command *const commands[] = {
+    &command_run,   &command_inspect,  &command_tokenize, &command_eval,
+    &command_bench, &command_quantize, &command_doctor};
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const struct command *find_command(const char *name) {
@@ -35,6 +35,7 @@ static void print_page(FILE *f) {
           "  hearth run model.gguf -p \"2 + 2 =\" -n 8       eight tokens of another one\n"
           "  hearth inspect model.gguf --memory            what it is, what it will take\n"
           "  hearth bench model.gguf                       how fast it runs here\n"
+          "  hearth doctor                                 is all well with this machine\n"
           "\n"
           "Text and results go to standard output, everything else to standard error.\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"

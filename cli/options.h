@@ -69,7 +69,7 @@ struct args { // one struct for all commands; 0 and NULL where an option has no 
     uint64_t seed;
     struct biases logit_bias;
     // engine
-    const char *backend, *cpu_level, *kv_type;
+    const char *backend, *cpu_level, *cpu_mask, *kv_type;
     int64_t threads, ctx, seqs, batch;
     // inspect
     bool json, tensors, plan, memory;

@@ -199,12 +199,16 @@ HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 struct hearth_engine_options {
     const char *backend;   // "cpu" (default) or "ref"
     const char *cpu_level; // cap ("scalar", "avx2", "neon", ...); NULL: the best there is
-    int n_threads;         // 0: the cores the process may use
-    uint32_t n_ctx;        // positions of one sequence; 0: the model's own, at most 4096
-    uint32_t n_seqs;       // sequences that run at once; default 1
-    uint32_t n_batch;      // tokens of one pass at most; default 512
-    uint32_t n_logits;     // rows of logits of one pass at most; default 0: n_seqs. A request with
-                           // on_logits reads its prompt in chunks of at most this
+    int n_threads;         // 0: the fast cores that the process may use, or all of cpu_mask
+    // CPUs for the threads, one each, in hexadecimal, CPU 0 the lowest bit: "f0" is 4 to 7. Binds
+    // the calling thread to the first until the engine is destroyed. NULL (default): the system
+    // places them. E_ARG: no number, no CPU, one that cannot be used, fewer than n_threads
+    const char *cpu_mask;
+    uint32_t n_ctx;    // positions of one sequence; 0: the model's own, at most 4096
+    uint32_t n_seqs;   // sequences that run at once; default 1
+    uint32_t n_batch;  // tokens of one pass at most; default 512
+    uint32_t n_logits; // rows of logits of one pass at most; default 0: n_seqs. A request with
+                       // on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
     struct hearth_log log;
 };
@@ -340,6 +344,46 @@ struct hearth_engine_stats {
 };
 HEARTH_API void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats *out);
 
+// ---- this machine ------------------------------------------------------------------------------
+
+struct hearth_machine {
+    char cpu[96];     // "AMD EPYC 9654 96-Core Processor"; "" where the system does not say
+    char level[24];   // the best CPU level that runs here: "avx512vnni"
+    char levels[128]; // all that do: "scalar, avx2, avx512, avx512vnni"
+    // The default number of threads, and what it comes from: the least of n_fast and n_quota.
+    int n_threads;
+    int n_online;        // CPUs
+    int n_affinity;      // those that the calling thread may run on
+    int n_cores;         // cores that these are: siblings of one core count once
+    int n_fast;          // those worth waiting for, where cores differ: docs/base.md
+    int n_quota;         // CPU quota of the control groups, rounded up; 0: none
+    char huge_pages[16]; // "always", "madvise" or "never"; "" where the system does not say
+    // Bytes; 0: not known. The limit is the smallest that a control group sets; 0: none.
+    uint64_t memory_total, memory_available, memory_limit;
+};
+HEARTH_API void hearth_machine_get(struct hearth_machine *out);
+
+struct hearth_build {
+    const char *compiler;         // "gcc 12.2.0"
+    const char *pcre2, *utf8proc; // versions that the library was built with
+    bool pcre2_jit;               // patterns are compiled to machine code here
+    uint64_t builtin_bytes;       // of the built-in model; 0: left out
+};
+HEARTH_API void hearth_build_get(struct hearth_build *out);
+
+struct hearth_check {   // borrowed for the length of the call
+    const char *level;  // "avx2"
+    const char *kernel; // "linear Q4_K"
+    bool ok;
+    const char *what; // what differs from level scalar; "" where ok
+};
+typedef void (*hearth_check_fn)(void *user, const struct hearth_check *check);
+// Runs the kernels of every CPU level that this machine can run over random numbers and compares
+// them with level scalar: bit for bit, but for BF16, which is held to a bound. Tells fn of each;
+// *n_failed counts those that differ. Half a second at most; 2 MB; any thread.
+HEARTH_TRY hearth_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
+                            struct hearth_error *err);
+
 // ---- how near to the machine's limits ----------------------------------------------------------
 
 // What threads of an engine with these options reach together on this machine.
@@ -349,7 +393,7 @@ struct hearth_ceilings {
     // level without bf16 instructions multiplies bf16 as f32.
     double int8_macs_s, bf16_macs_s, f32_macs_s;
 };
-// Measures them: about 4 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
+// Measures them: about 5 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
 // 256 MB or four times the last cache, at most a quarter of the memory that is available. Of the
 // options those of backend, level and threads count. Others that run now lower the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
@@ -370,7 +414,7 @@ HEARTH_TRY hearth_engine_profile(hearth_engine *e, enum hearth_profile mode,
 struct hearth_step_kind {
     const char *name;    // "linear", "attention", "norm", "rope", "rest", "waiting"
     const char *role;    // of a linear step: "qkv", "o", "gate/up", "down", "lm_head", ...; else ""
-    const char *formats; // of its weights: "Q4_K", "Q4_K+Q6_K"; or ""
+    const char *formats; // of its weights, "Q4_K+Q6_K", of keys and values, "f16"; or ""
     uint64_t n_steps;    // run
     uint64_t ns;         // mean of the threads' times; 0 unless HEARTH_PROFILE_STEPS
     double bytes;        // of weights, keys and values, each read once a pass

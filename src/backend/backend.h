@@ -239,8 +239,9 @@ struct ht_backend_memory { // bytes
 };
 
 struct ht_backend_options {
-    const char *level; // cap on the CPU level; NULL: none
-    int n_threads;     // 0: default
+    const char *level;    // cap on the CPU level; NULL: none
+    int n_threads;        // 0: default
+    const char *cpu_mask; // hexadecimal; NULL: none
     struct hearth_log log;
 };
 
@@ -274,15 +275,23 @@ struct ht_backend_ops {
 
     // ---- optional: NULL where a backend cannot
 
+    // The best level of this machine and the list of all that run on it, both 0-terminated.
+    void (*levels)(char *best, size_t n_best, char *all, size_t n_all);
     // What this machine reaches with the backend's own threads and level: budget_ms for each
-    // number, reading a buffer of buffer_bytes.
-    enum hearth_status (*ceilings)(struct ht_backend *b, uint32_t budget_ms, uint64_t buffer_bytes,
-                                   struct hearth_ceilings *out, struct hearth_error *err);
+    // number, reading a buffer of max_bytes, or of what can be touched in budget_ms and at least
+    // min_bytes.
+    enum hearth_status (*ceilings)(struct ht_backend *b, uint32_t budget_ms, uint64_t min_bytes,
+                                   uint64_t max_bytes, struct hearth_ceilings *out,
+                                   struct hearth_error *err);
     // Counts, and times, the steps of execute from now on (hearth_engine_profile). profile_get is
     // only called after it.
     enum hearth_status (*profile)(struct ht_prepared *p, enum hearth_profile mode,
                                   struct hearth_error *err);
     bool (*profile_get)(const struct ht_prepared *p, size_t i, struct hearth_step_kind *out);
+    // Compares the kernels that this machine can run with their specification
+    // (hearth_self_test), without a backend open.
+    enum hearth_status (*self_test)(hearth_check_fn fn, void *user, size_t *n_failed,
+                                    struct hearth_error *err);
 };
 
 extern const struct ht_backend_ops ht_backend_ref;

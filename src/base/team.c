@@ -12,6 +12,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -42,6 +43,9 @@ struct ht_team {
     void *arg;
     uint64_t spin_ns;
     int n_threads;
+    int driver_cpu;          // that thread 0 runs on; -1: any
+    pthread_t driver;        // who is bound to it
+    cpu_set_t unbound;       // where the creating thread ran before
     struct worker workers[]; // n_threads - 1: thread 0 is the caller
 };
 
@@ -66,7 +70,7 @@ static void futex_wake_all(_Atomic uint32_t *word) {
 // of a step and the sampling between two passes; with more threads than cores, the one waited for
 // may need this core, so hardly at all.
 static uint64_t spin_time(int n_threads) {
-    return n_threads <= ht_team_default_threads() ? 200000 : 1000;
+    return n_threads <= ht_team_usable_cpus() ? 200000 : 1000;
 }
 
 static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
@@ -114,7 +118,22 @@ static void *worker_main(void *arg) {
     }
 }
 
+static bool bind_to(pthread_t thread, int cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    return pthread_setaffinity_np(thread, sizeof one, &one) == 0;
+}
+
+// The calling thread drives from now on. Binding it was possible at creation; should that have
+// changed, it runs where the system likes.
+static void bind_driver(struct ht_team *t) {
+    t->driver = pthread_self();
+    bind_to(t->driver, t->driver_cpu);
+}
+
 void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
+    if (t->driver_cpu >= 0 && !pthread_equal(t->driver, pthread_self())) bind_driver(t);
     if (t->n_threads > 1) {
         t->fn = fn;
         t->arg = arg;
@@ -131,10 +150,11 @@ static void dismiss(struct ht_team *t, int n_workers) {
     for (int i = 0; i < n_workers; i++) pthread_join(t->workers[i].thread, NULL);
 }
 
-static int start_worker(struct ht_team *t, int i) {
+static int start_worker(struct ht_team *t, int i, const int *cpus) {
     struct worker *w = &t->workers[i];
     *w = (struct worker){.team = t, .index = i + 1};
     int code = pthread_create(&w->thread, NULL, worker_main, w);
+    if (code == 0 && cpus) bind_to(w->thread, cpus[w->index]); // was possible for the caller
     if (code == 0) {
         char name[16];
         snprintf(name, sizeof name, "hearth-%d", w->index);
@@ -143,7 +163,9 @@ static int start_worker(struct ht_team *t, int i) {
     return code;
 }
 
-enum hearth_status ht_team_create(int n_threads, struct ht_team **out, struct hearth_error *err) {
+// cpus: of each thread, or NULL.
+static enum hearth_status create(int n_threads, const int *cpus, struct ht_team **out,
+                                 struct hearth_error *err) {
     if (n_threads < 0 || n_threads > HT_TEAM_MAX)
         return ht_fail(err, HEARTH_E_ARG, "%d threads, expected 1 to %d, or 0 for the default",
                        n_threads, HT_TEAM_MAX);
@@ -153,13 +175,14 @@ enum hearth_status ht_team_create(int n_threads, struct ht_team **out, struct he
     if (!t) return ht_fail_nomem(err, n_bytes, "a thread team");
     memset(t, 0, n_bytes);
     t->n_threads = n;
-    t->spin_ns = spin_time(n);
+    t->spin_ns = cpus ? 200000 : spin_time(n);
+    t->driver_cpu = -1;
     // Signals are the application's own: they go to its threads, never to these.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int n_started = 0, code = 0;
-    while (n_started < n - 1 && (code = start_worker(t, n_started)) == 0) n_started++;
+    while (n_started < n - 1 && (code = start_worker(t, n_started, cpus)) == 0) n_started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
         dismiss(t, n_started);
@@ -172,9 +195,49 @@ enum hearth_status ht_team_create(int n_threads, struct ht_team **out, struct he
     return HEARTH_OK;
 }
 
+enum hearth_status ht_team_create(int n_threads, struct ht_team **out, struct hearth_error *err) {
+    return create(n_threads, NULL, out, err);
+}
+
+// Tries each CPU on the calling thread, which comes back to where it was.
+static enum hearth_status try_cpus(const int *cpus, int n, struct hearth_error *err) {
+    cpu_set_t before;
+    char text[128];
+    int bad = -1, code = pthread_getaffinity_np(pthread_self(), sizeof before, &before);
+    if (code)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "threads cannot be bound to CPUs here: %s",
+                       strerror_r(code, text, sizeof text));
+    for (int i = 0; i < n && bad < 0; i++)
+        if (!bind_to(pthread_self(), cpus[i])) bad = cpus[i];
+    pthread_setaffinity_np(pthread_self(), sizeof before, &before);
+    if (bad < 0) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_ARG,
+                   "CPU %d of the CPU mask cannot be used: it is not there, not online, or not "
+                   "this process's",
+                   bad);
+}
+
+enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_cpus,
+                                         struct ht_team **out, struct hearth_error *err) {
+    int n = n_threads ? n_threads : n_cpus;
+    if (n > n_cpus)
+        return ht_fail(err, HEARTH_E_ARG,
+                       "%d threads are too many for the %d CPUs of the CPU mask, one for each", n,
+                       n_cpus);
+    enum hearth_status st = try_cpus(cpus, n_cpus, err);
+    if (st == HEARTH_OK) st = create(n, cpus, out, err);
+    if (st != HEARTH_OK) return st;
+    (*out)->driver_cpu = cpus[0];
+    pthread_getaffinity_np(pthread_self(), sizeof(*out)->unbound, &(*out)->unbound);
+    bind_driver(*out);
+    return HEARTH_OK;
+}
+
 void ht_team_destroy(struct ht_team *t) {
     if (!t) return;
     dismiss(t, t->n_threads - 1);
+    if (t->driver_cpu >= 0 && pthread_equal(t->driver, pthread_self()))
+        pthread_setaffinity_np(t->driver, sizeof t->unbound, &t->unbound);
     ht_free(t);
 }
 

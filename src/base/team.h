@@ -13,14 +13,23 @@
 
 struct ht_team;
 
-// The cores this process may really use: the smallest of the online CPUs, the affinity mask and the
-// cgroup CPU quota (v1 and v2, rounded up), at least 1.
+// The threads that pay: the fast cores among those that the calling thread may run on (cpus.h), no
+// more than the cgroup CPU quota (v1 and v2, rounded up), at least 1.
 int ht_team_default_threads(void);
+// The CPUs that the calling thread may really use, slow ones and siblings of one core as well.
+int ht_team_usable_cpus(void);
 
 // n_threads 0 means the default; at most HT_TEAM_MAX. Idle ones sleep.
 #define HT_TEAM_MAX 256
 HT_MUST_CHECK enum hearth_status ht_team_create(int n_threads, struct ht_team **out,
                                                 struct hearth_error *err);
+// The same with one CPU a thread: thread i runs on cpus[i] and nowhere else; n_threads 0 means
+// n_cpus. That binds the calling thread, too, and any that calls ht_team_run later; the one that
+// calls destroy may then run again where the creating thread could. E_ARG: more threads than CPUs,
+// or a CPU that there is not, or not for us.
+HT_MUST_CHECK enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_cpus,
+                                                       struct ht_team **out,
+                                                       struct hearth_error *err);
 void ht_team_destroy(struct ht_team *t); // accepts NULL
 int ht_team_size(const struct ht_team *t);
 

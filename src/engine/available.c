@@ -53,13 +53,14 @@ static uint64_t field(const char *text, const char *name) {
     return 0;
 }
 
-// What one group leaves; UINT64_MAX if it sets no limit.
+// What one group leaves, or allows; UINT64_MAX if it sets no limit.
 static uint64_t group_leaves(const char *dir, const char *group, const char *limit_file,
-                             const char *usage_file, const char *prefix) {
+                             const char *usage_file, const char *prefix, bool allowed) {
     char text[TEXT_MAX], name[64];
     uint64_t limit, usage, cache;
     if (!read_text(text, dir, group, limit_file) || !parse_u64(text, &limit)) return UINT64_MAX;
     if (limit >= (uint64_t)1 << 60) return UINT64_MAX; // version 1 writes "none" so
+    if (allowed) return limit;
     if (!read_text(text, dir, group, usage_file) || !parse_u64(text, &usage)) return UINT64_MAX;
     cache = 0;
     if (read_text(text, dir, group, "memory.stat")) {
@@ -73,16 +74,16 @@ static uint64_t group_leaves(const char *dir, const char *group, const char *lim
 }
 
 // Asks a group and all above it.
-static uint64_t groups_leave(const char *dir, const char *group, bool v2) {
+static uint64_t groups_leave(const char *dir, const char *group, bool v2, bool allowed) {
     char path[2048];
     uint64_t least = UINT64_MAX;
     int n = snprintf(path, sizeof path, "%s", group);
     if (n < 0 || (size_t)n >= sizeof path) return least;
     for (;;) {
         if (strcmp(path, "/") == 0) path[0] = 0;
-        uint64_t leaves = v2 ? group_leaves(dir, path, "memory.max", "memory.current", "")
+        uint64_t leaves = v2 ? group_leaves(dir, path, "memory.max", "memory.current", "", allowed)
                              : group_leaves(dir, path, "memory.limit_in_bytes",
-                                            "memory.usage_in_bytes", "total_");
+                                            "memory.usage_in_bytes", "total_", allowed);
         if (leaves < least) least = leaves;
         char *slash = strrchr(path, '/');
         if (!slash) return least;
@@ -103,7 +104,7 @@ static bool has_controller(const char *list, const char *end, const char *name) 
 }
 
 // Lines "id:controllers:/group"; version 2 has the line "0::/group".
-static uint64_t all_groups_leave(const char *text, const char *root) {
+static uint64_t all_groups_leave(const char *text, const char *root, bool allowed) {
     uint64_t least = UINT64_MAX;
     const char *line = text;
     while (*line) {
@@ -117,7 +118,7 @@ static uint64_t all_groups_leave(const char *text, const char *root) {
             snprintf(group, sizeof group, "%.*s", (int)(eol - c2 - 1), c2 + 1);
             snprintf(dir, sizeof dir, "%s%s", root, v2 ? "" : "/memory");
             if (v2 || has_controller(c1 + 1, c2, "memory")) {
-                uint64_t leaves = groups_leave(dir, group, v2);
+                uint64_t leaves = groups_leave(dir, group, v2, allowed);
                 if (leaves < least) least = leaves;
             }
         }
@@ -134,8 +135,21 @@ uint64_t ht_memory_available(const char *proc, const char *cgroup) {
         if (kib > 0 && kib < UINT64_MAX / 1024) available = kib * 1024;
     }
     if (read_text(text, proc, "/self", "cgroup")) {
-        uint64_t leaves = all_groups_leave(text, cgroup);
+        uint64_t leaves = all_groups_leave(text, cgroup, false);
         if (leaves < available) available = leaves;
     }
     return available;
+}
+
+uint64_t ht_memory_limit(const char *proc, const char *cgroup) {
+    char text[TEXT_MAX];
+    if (!read_text(text, proc, "/self", "cgroup")) return 0;
+    uint64_t limit = all_groups_leave(text, cgroup, true);
+    return limit == UINT64_MAX ? 0 : limit;
+}
+
+uint64_t ht_memory_total(const char *proc) {
+    char text[TEXT_MAX];
+    uint64_t kib = read_text(text, proc, "", "meminfo") ? field(text, "MemTotal:") : 0;
+    return kib < UINT64_MAX / 1024 ? kib * 1024 : 0;
 }

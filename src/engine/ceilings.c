@@ -10,15 +10,8 @@
 #define MAX_BUFFER_BYTES (2048ull << 20)
 #define MIN_BUFFER_BYTES (64ull << 20)
 
-// Well beyond the last cache, but no burden on a small machine or group.
-static uint64_t buffer_bytes(uint64_t available) {
-    uint64_t n = BUFFER_BYTES;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
-    if (cache > 0 && (uint64_t)cache * 4 > n) n = (uint64_t)cache * 4;
-#endif
-    if (n > MAX_BUFFER_BYTES) n = MAX_BUFFER_BYTES;
-    return n < available / 4 ? n : available / 4;
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
 }
 
 enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
@@ -33,18 +26,26 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
                        budget_ms);
     if (!ops->ceilings)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", name);
-    uint64_t n = buffer_bytes(ht_engine_available(NULL));
-    if (n < MIN_BUFFER_BYTES)
+    uint64_t cache = 0, available = ht_engine_available(NULL);
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    long said = sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
+    if (said > 0) cache = (uint64_t)said;
+#endif
+    // Well beyond the last cache, but no burden on a small machine or group.
+    uint64_t most = larger(BUFFER_BYTES, cache * 4), least = larger(MIN_BUFFER_BYTES, cache * 2);
+    if (most > MAX_BUFFER_BYTES) most = MAX_BUFFER_BYTES;
+    if (most > available / 4) most = available / 4;
+    if (most < MIN_BUFFER_BYTES)
         return ht_fail(err, HEARTH_E_NOMEM,
                        "measuring how fast memory is read would take %llu MB, more than a quarter "
                        "of what is available",
                        MIN_BUFFER_BYTES >> 20);
     struct ht_backend_options bo = {
-        .level = o->cpu_level, .n_threads = o->n_threads, .log = o->log};
+        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
     struct ht_backend *b;
     enum hearth_status status = ops->open(&bo, &b, err);
     if (status) return status;
-    status = ops->ceilings(b, budget_ms, n, out, err);
+    status = ops->ceilings(b, budget_ms, least < most ? least : most, most, out, err);
     ops->close(b);
     return status;
 }

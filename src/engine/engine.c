@@ -29,7 +29,7 @@ enum hearth_status ht_engine_open_backend(const struct ht_engine_source *source,
         return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
                        ht_backend_names());
     struct ht_backend_options bo = {
-        .level = o->cpu_level, .n_threads = o->n_threads, .log = o->log};
+        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
     struct ht_backend *opened;
     enum hearth_status status = found->open(&bo, &opened, err);
     if (status) return status;

@@ -54,7 +54,10 @@ HT_MUST_CHECK enum hearth_status
 ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode, struct hearth_error *err);
 bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out);
 
-// ceilings.c
+// machine.c, ceilings.c
+void ht_machine_get(struct hearth_machine *out);
+HT_MUST_CHECK enum hearth_status ht_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
+                                              struct hearth_error *err);
 HT_MUST_CHECK enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o,
                                                      uint32_t budget_ms,
                                                      struct hearth_ceilings *out,

@@ -156,5 +156,15 @@ uint32_t ht_engine_sampler_threads(const struct ht_backend_ops *ops, struct ht_b
 // the way up leave, whichever is less. `proc` is "/proc", `cgroup` is "/sys/fs/cgroup" (tests give
 // their own). UINT64_MAX if neither says anything.
 uint64_t ht_memory_available(const char *proc, const char *cgroup);
+// The smallest limit of those groups; 0 if there is none.
+uint64_t ht_memory_limit(const char *proc, const char *cgroup);
+uint64_t ht_memory_total(const char *proc); // of the machine; 0 if it does not say
+
+// ---- machine.c ----------------------------------------------------------------------------------
+
+// ht_machine_get with other folders in the places of /proc, /sys and /sys/fs/cgroup, for what it
+// reads there; threads and levels are this machine's.
+void ht_machine_read(const char *proc, const char *sys, const char *cgroup,
+                     struct hearth_machine *out);
 
 #endif

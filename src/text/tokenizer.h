@@ -62,4 +62,7 @@ void ht_detok_continue(struct ht_detok *d);
 void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_bytes);
 void ht_detok_end(struct ht_detok *d, const char **text, size_t *n_bytes);
 
+// Versions of the libraries that the room was built with, and whether PCRE2 has a JIT.
+void ht_text_libraries(const char **pcre2, const char **utf8proc, bool *pcre2_jit);
+
 #endif

@@ -7,7 +7,7 @@ import unittest
 
 import tiny
 
-COMMANDS = ["run", "inspect", "tokenize", "eval", "bench", "quantize"]
+COMMANDS = ["run", "inspect", "tokenize", "eval", "bench", "quantize", "doctor"]
 
 
 def help_options(command):
@@ -72,6 +72,7 @@ class Refusals(unittest.TestCase):
             (["run", "-n", "7.5"], "--n-predict 7.5: a whole number"),
             (["run", "--top-k", "99999999999999999999"], "a whole number"),
             (["run", "--threads", "257"], "0 to 256"),
+            (["doctor", "x"], "'x' is too much: 'hearth doctor' takes options only"),
             (["run", "--seed", "-1"], "--seed -1"),
             (["run", "--kv-type", "q4_0"], "one of f16|f32|bf16|q8_0"),
             (["run", "--kv-type", "f"], "one of f16|f32|bf16|q8_0"),

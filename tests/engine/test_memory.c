@@ -54,6 +54,52 @@ static int end(void **state) {
     return system(command);
 }
 
+// What hearth_machine_get reads of these files.
+static struct hearth_machine machine(void) {
+    char proc[100], sys[100], cgroup[100];
+    struct hearth_machine m;
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    snprintf(sys, sizeof sys, "%s/sys", root);
+    snprintf(cgroup, sizeof cgroup, "%s/cg", root);
+    ht_machine_read(proc, sys, cgroup, &m);
+    return m;
+}
+
+static void test_machine(void **state) {
+    (void)state;
+    struct hearth_machine m = machine(); // nothing says anything
+    assert_string_equal(m.cpu, "");
+    assert_string_equal(m.huge_pages, "");
+    assert_true(m.memory_total == 0 && m.memory_available == 0 && m.memory_limit == 0);
+    assert_in_range(m.n_threads, 1, m.n_online);
+    assert_non_null(strstr(m.levels, m.level));
+    assert_int_equal(strncmp(m.levels, "scalar", 6), 0);
+    put("proc/meminfo", "MemTotal:  5000 kB\nMemAvailable:    3000 kB\n");
+    put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 17\nmodel name\t: Some CPU @ 3 GHz\nx\t: y\n");
+    put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    put("proc/self/cgroup", "0::/a/b\n");
+    put("cg/a/memory.max", "4000000\n");
+    put("cg/a/b/memory.max", "max\n");
+    m = machine();
+    assert_string_equal(m.cpu, "Some CPU @ 3 GHz");
+    assert_string_equal(m.huge_pages, "madvise");
+    assert_true(m.memory_total == 5000 * 1024 && m.memory_available == 3000 * 1024);
+    assert_true(m.memory_limit == 4000000);
+    put("cg/a/b/memory.max", "3000000\n");
+    put("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
+    put("sys/kernel/mm/transparent_hugepage/enabled", "broken");
+    m = machine();
+    assert_true(m.memory_limit == 3000000);
+    assert_string_equal(m.cpu, "Arm, implementer 0x41, part 0xd40");
+    assert_string_equal(m.huge_pages, "");
+    put("cg/a/memory.max", "max\n");
+    put("cg/a/b/memory.max", "max\n");
+    put("proc/cpuinfo", "nothing of the kind");
+    m = machine();
+    assert_true(m.memory_limit == 0);
+    assert_string_equal(m.cpu, "");
+}
+
 static void test_meminfo(void **state) {
     (void)state;
     assert_true(available() == UINT64_MAX); // nothing says anything
@@ -227,6 +273,7 @@ static void test_learned_positions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_machine, begin, end),
         cmocka_unit_test_setup_teardown(test_meminfo, begin, end),
         cmocka_unit_test_setup_teardown(test_version_2, begin, end),
         cmocka_unit_test_setup_teardown(test_version_1, begin, end),

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "backend/cpu/features.h"
+#include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear.h"
-#include "kern/kern_data.h"
 
 int bench_linear(int argc, char **argv);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/cpu/kern_data.h"
 #include "backend/cpu/vec.h"
-#include "kern/kern_data.h"
 
 int bench_vec(int argc, char **argv);
 

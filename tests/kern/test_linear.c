@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 
 #include "backend/cpu/features.h"
+#include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear.h"
-#include "kern/kern_data.h"
 
 int bench_linear(int argc, char **argv);
 

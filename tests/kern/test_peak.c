@@ -18,7 +18,8 @@ static void test_levels(void **state) {
     for (int level = 0; level < HT_CPU_N_LEVELS; level++) {
         if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
         struct hearth_ceilings c = {0};
-        assert_int_equal(ht_peak_measure(team, (enum ht_cpu_level)level, 3, 8 << 20, &c, &err),
+        assert_int_equal(ht_peak_measure(team, (enum ht_cpu_level)level, 3, level % 2 ? 0 : 8 << 20,
+                                         8 << 20, &c, &err),
                          HEARTH_OK);
         assert_true(c.read_bytes_s > 0 && c.int8_macs_s > 0 && c.f32_macs_s > 0);
         assert_true(c.bf16_macs_s > 0);
@@ -36,10 +37,10 @@ static void test_refuses(void **state) {
     struct ht_team *team;
     struct hearth_ceilings c = {.read_bytes_s = 7};
     assert_int_equal(ht_team_create(2, &team, &err), HEARTH_OK);
-    assert_int_equal(ht_peak_measure(team, HT_CPU_SCALAR, 1, 500000, &c, &err), HEARTH_E_ARG);
+    assert_int_equal(ht_peak_measure(team, HT_CPU_SCALAR, 1, 0, 500000, &c, &err), HEARTH_E_ARG);
     assert_non_null(strstr(err.message, "500000"));
     ht_test_alloc_fail_at(1);
-    assert_int_equal(ht_peak_measure(team, HT_CPU_SCALAR, 1, 8 << 20, &c, &err), HEARTH_E_NOMEM);
+    assert_int_equal(ht_peak_measure(team, HT_CPU_SCALAR, 1, 0, 8 << 20, &c, &err), HEARTH_E_NOMEM);
     ht_test_alloc_fail_at(0);
     assert_true(c.read_bytes_s == 7); // untouched
     ht_team_destroy(team);

@@ -9,8 +9,9 @@
 
 #include "cmocka_all.h"
 
+#include "backend/cpu/kern_data.h"
+#include "backend/cpu/self_test.h"
 #include "backend/cpu/vec.h"
-#include "kern/kern_data.h"
 #include "quant/format.h"
 
 int bench_vec(int argc, char **argv);
@@ -73,92 +74,6 @@ static const uint32_t sizes[] = {1,  2,  3,  7,  8,  9,  15,  16,  17,  31,  32,
                                  47, 48, 63, 64, 65, 96, 127, 128, 129, 255, 768, 1027};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
 
-// ---- one call of a kernel over rows of n: in a, b, c and scratch y
-
-struct row_case {
-    const char *name;
-    void (*run)(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
-                uint32_t n, float *y);
-};
-
-static void run_rms(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
-                    uint32_t n, float *y) {
-    (void)c;
-    k->rms_norm(a, b, n, 1e-6f, y);
-}
-static void run_rms_in_place(const struct ht_vec_kernels *k, const float *a, const float *b,
-                             const float *c, uint32_t n, float *y) {
-    (void)c;
-    memcpy(y, a, n * sizeof *y);
-    k->rms_norm(y, b, n, 1e-5f, y);
-}
-static void run_layer(const struct ht_vec_kernels *k, const float *a, const float *b,
-                      const float *c, uint32_t n, float *y) {
-    k->layer_norm(a, b, c, n, 1e-5f, y);
-}
-static void run_layer_bare(const struct ht_vec_kernels *k, const float *a, const float *b,
-                           const float *c, uint32_t n, float *y) {
-    (void)c;
-    memcpy(y, a, n * sizeof *y);
-    k->layer_norm(y, b, NULL, n, 1e-5f, y);
-}
-static void run_add(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
-                    uint32_t n, float *y) {
-    (void)c;
-    k->add(a, b, n, y);
-}
-static void run_scale(const struct ht_vec_kernels *k, const float *a, const float *b,
-                      const float *c, uint32_t n, float *y) {
-    (void)c;
-    k->scale(a, b[0], n, y);
-}
-static void run_axpy(const struct ht_vec_kernels *k, const float *a, const float *b, const float *c,
-                     uint32_t n, float *y) {
-    memcpy(y, c, n * sizeof *y);
-    k->axpy(b[0], a, n, y);
-}
-static void run_exp_sub(const struct ht_vec_kernels *k, const float *a, const float *b,
-                        const float *c, uint32_t n, float *y) {
-    (void)c;
-    k->exp_sub(a, b[0], n, y);
-}
-static void run_act_mul(const struct ht_vec_kernels *k, const float *a, const float *b,
-                        const float *c, uint32_t n, float *y) {
-    (void)c;
-    k->act_mul(HT_ACT_SILU, a, b, n, y);
-}
-static void run_act_mul_in_place(const struct ht_vec_kernels *k, const float *a, const float *b,
-                                 const float *c, uint32_t n, float *y) {
-    (void)c;
-    memcpy(y, a, n * sizeof *y);
-    k->act_mul(HT_ACT_GELU_TANH, y, b, n, y);
-}
-static void run_rope_halves(const struct ht_vec_kernels *k, const float *a, const float *b,
-                            const float *c, uint32_t n, float *y) {
-    memcpy(y, a, n * sizeof *y);
-    k->rope_halves(y, b, c, n / 2 * 2, y);
-}
-static void run_rope_adjacent(const struct ht_vec_kernels *k, const float *a, const float *b,
-                              const float *c, uint32_t n, float *y) {
-    memset(y, 0, n * sizeof *y);
-    k->rope_adjacent(a, b, c, n / 2 * 2, y);
-}
-
-static const struct row_case row_cases[] = {
-    {"rms_norm", run_rms},
-    {"rms_norm in place", run_rms_in_place},
-    {"layer_norm", run_layer},
-    {"layer_norm in place, no bias", run_layer_bare},
-    {"add", run_add},
-    {"scale", run_scale},
-    {"axpy", run_axpy},
-    {"exp_sub", run_exp_sub},
-    {"act_mul silu", run_act_mul},
-    {"act_mul gelu in place", run_act_mul_in_place},
-    {"rope_halves in place", run_rope_halves},
-    {"rope_adjacent", run_rope_adjacent},
-};
-
 typedef void level_check(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got);
 
 static void each_level(level_check *check) {
@@ -173,15 +88,15 @@ static void each_level(level_check *check) {
 
 static void check_rows(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 1;
-    for (size_t c = 0; c < sizeof row_cases / sizeof *row_cases; c++)
+    for (const struct ht_vec_case *c = ht_vec_cases; c->name; c++)
         for (size_t i = 0; i < N_SIZES; i++) {
             uint32_t n = sizes[i];
             struct guarded a = random_floats(n, &seed), b = random_floats(n, &seed);
             struct guarded d = random_floats(n, &seed);
             struct guarded y = guarded_new(n * 4), z = guarded_new(n * 4);
-            row_cases[c].run(want, floats(&a), floats(&b), floats(&d), n, floats(&y));
-            row_cases[c].run(got, floats(&a), floats(&b), floats(&d), n, floats(&z));
-            same(&y, &z, row_cases[c].name, n);
+            c->run(want, floats(&a), floats(&b), floats(&d), n, floats(&y));
+            c->run(got, floats(&a), floats(&b), floats(&d), n, floats(&z));
+            same(&y, &z, c->name, n);
             struct guarded *all[] = {&a, &b, &d, &y, &z};
             for (int g = 0; g < 5; g++) guarded_free(all[g]);
         }

@@ -208,10 +208,123 @@ static void test_quota_v1(void **state) {
     assert_int_equal(ht_cpus_quota("/nowhere", groups), 0);
 }
 
+// A folder of fake CPUs: each line is siblings, capacity, frequency of one; - is no file.
+static const char *fake_cpus(const char *name, const char *const *lines) {
+    static char root[200];
+    snprintf(root, sizeof root, "%s/%s", dir, name);
+    for (int cpu = 0; lines[cpu]; cpu++) {
+        static const char *const files[] = {"topology/thread_siblings_list", "cpu_capacity",
+                                            "cpufreq/cpuinfo_max_freq"};
+        char word[3][40], path[150];
+        assert_int_equal(sscanf(lines[cpu], "%39s %39s %39s", word[0], word[1], word[2]), 3);
+        for (int i = 0; i < 3; i++) {
+            snprintf(path, sizeof path, "%s/cpu%d/%s", name, cpu, files[i]);
+            if (strcmp(word[i], "-") != 0) write_text(path, word[i]);
+        }
+    }
+    return root;
+}
+
+static void expect_cores(const char *root, unsigned allowed, int n_cores, int n_fast) {
+    cpu_set_t set;
+    int cores = -1, fast = -1;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < 32; i++)
+        if (allowed >> i & 1) CPU_SET(i, &set);
+    ht_cpus_cores(root, &set, &cores, &fast);
+    if (cores != n_cores || fast != n_fast)
+        fail_msg("%s, CPUs %x: %d cores, %d fast; expected %d and %d", root, allowed, cores, fast,
+                 n_cores, n_fast);
+}
+
+static void test_cores(void **state) {
+    (void)state;
+    expect_cores("/nowhere", 0xff, 8, 8); // nothing known: a core each, all fast
+    expect_cores("/nowhere", 0, 1, 1);
+    // Two threads a core, written as lists and as ranges.
+    static const char *const smt_lines[] = {"0,4 - -", "1,5 - -", "2,6 - -", "3,7 - -", "0,4 - -",
+                                            "1,5 - -", "2,6 - -", "3,7 - -", NULL};
+    const char *smt = fake_cpus("smt", smt_lines);
+    expect_cores(smt, 0xff, 4, 4);
+    expect_cores(smt, 0x11, 1, 1); // both threads of one
+    expect_cores(smt, 0xf0, 4, 4); // the second ones, where the first are not for us
+    expect_cores(smt, 0xf1, 4, 4);
+    static const char *const range_lines[] = {"0-1 - -", "0-1 - -", "2-3 - -", "2-3 - -", NULL};
+    const char *range = fake_cpus("range", range_lines);
+    expect_cores(range, 0xf, 2, 2);
+    expect_cores(range, 0xa, 2, 2);
+    // Hybrid, by frequency: two fast cores of two threads, turbo a little apart; four slow ones.
+    static const char *const hybrid_lines[] = {"0-1 - 5200000", "0-1 - 5200000", "2-3 - 5000000",
+                                               "2-3 - 5000000", "4 - 3900000",   "5 - 3900000",
+                                               "6 - 3900000",   "7 - 3900000",   NULL};
+    const char *hybrid = fake_cpus("hybrid", hybrid_lines);
+    expect_cores(hybrid, 0xff, 6, 2);
+    expect_cores(hybrid, 0xf0, 4, 4); // only slow ones are for us: they are the fastest there are
+    expect_cores(hybrid, 0xf3, 5, 1);
+    // Arm, by capacity: four and four; one, three and four; and slow ones so near that all pay.
+    static const char *const four_lines[] = {"0 446 -",  "1 446 -",  "2 446 -",
+                                             "3 446 -",  "4 1024 -", "5 1024 -",
+                                             "6 1024 -", "7 1024 -", NULL};
+    expect_cores(fake_cpus("four", four_lines), 0xff, 8, 4);
+    static const char *const tri_lines[] = {"0 325 -", "1 325 -", "2 325 -",  "3 325 -", "4 828 -",
+                                            "5 828 -", "6 828 -", "7 1024 -", NULL};
+    const char *tri = fake_cpus("tri", tri_lines);
+    expect_cores(tri, 0xff, 8, 4);
+    expect_cores(tri, 0x8f, 5, 5); // 5 * 325 beats 1024 alone
+    static const char *const near_lines[] = {"0 800 -", "1 800 -", "2 1024 -", "3 1024 -", NULL};
+    expect_cores(fake_cpus("near", near_lines), 0xf, 4, 4);
+    // Capacity goes before frequency; a core that lacks it lets frequency decide; neither: all.
+    static const char *const both_lines[] = {"0 1024 1000", "1 1024 9000", "2 100 9000", NULL};
+    expect_cores(fake_cpus("both", both_lines), 7, 3, 2);
+    static const char *const half_lines[] = {"0 1024 1000", "1 - 9000", "2 100 9000", NULL};
+    expect_cores(fake_cpus("half", half_lines), 7, 3, 2);
+    static const char *const none_lines[] = {"0 1024 -", "1 - 9000", "x 0 nonsense", NULL};
+    expect_cores(fake_cpus("none", none_lines), 7, 3, 3);
+}
+
+static void test_masks(void **state) {
+    (void)state;
+    int cpus[HT_TEAM_MAX], n = -7;
+    struct hearth_error err;
+    assert_int_equal(ht_cpus_parse_mask("f0", cpus, &n, &err), HEARTH_OK);
+    assert_int_equal(n, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(cpus[i], 4 + i);
+    assert_int_equal(ht_cpus_parse_mask("0X8000000000000000000A", cpus, &n, &err), HEARTH_OK);
+    assert_int_equal(n, 3);
+    assert_true(cpus[0] == 1 && cpus[1] == 3 && cpus[2] == 79);
+    static const char *const bad[] = {"", "0x", "g", "1 ", "-1", "0x0x1", "f,f", "\xc3\xa9"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        n = -7;
+        assert_int_equal(ht_cpus_parse_mask(bad[i], cpus, &n, &err), HEARTH_E_ARG);
+        assert_non_null(strstr(err.message, "a hexadecimal number was expected"));
+        assert_int_equal(n, -7);
+    }
+    assert_int_equal(ht_cpus_parse_mask("000", cpus, &n, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "holds no CPU"));
+    char text[400];
+    memset(text, 'f', sizeof text);
+    text[HT_TEAM_MAX / 4] = 0;
+    assert_int_equal(ht_cpus_parse_mask(text, cpus, &n, &err), HEARTH_OK);
+    assert_int_equal(n, HT_TEAM_MAX);
+    text[HT_TEAM_MAX / 4] = 'f', text[HT_TEAM_MAX / 4 + 1] = 0;
+    assert_int_equal(ht_cpus_parse_mask(text, cpus, &n, &err), HEARTH_E_ARG); // too many
+    memset(text, '0', sizeof text);
+    text[0] = '1', text[CPU_SETSIZE / 4] = 0; // CPU 1020
+    assert_int_equal(ht_cpus_parse_mask(text, cpus, &n, &err), HEARTH_OK);
+    assert_int_equal(cpus[0], 1020);
+    text[CPU_SETSIZE / 4] = '0', text[CPU_SETSIZE / 4 + 1] = 0; // CPU 1024
+    assert_int_equal(ht_cpus_parse_mask(text, cpus, &n, &err), HEARTH_E_ARG);
+}
+
 static void test_default_threads(void **state) {
     (void)state;
     int n = ht_team_default_threads();
-    assert_in_range(n, 1, sysconf(_SC_NPROCESSORS_ONLN));
+    assert_in_range(n, 1, ht_team_usable_cpus());
+    assert_in_range(ht_team_usable_cpus(), 1, sysconf(_SC_NPROCESSORS_ONLN));
+    struct ht_cpus c;
+    ht_cpus_get(&c);
+    assert_in_range(c.n_affinity, c.n_cores, c.n_online);
+    assert_in_range(c.n_fast, 1, c.n_cores);
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     CPU_ZERO(&one);
@@ -234,6 +347,8 @@ int main(void) {
         cmocka_unit_test(test_map_reads),
         cmocka_unit_test(test_quota_v2),
         cmocka_unit_test(test_quota_v1),
+        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_masks),
         cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);

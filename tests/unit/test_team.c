@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "alloc_mem.h"
 #include "base/team.h"
@@ -177,11 +179,95 @@ static void test_create_refuses(void **state) {
     assert_int_equal(ht_test_alloc_get().n_live, live);
 }
 
+// ---- threads bound to CPUs
+
+struct places {
+    int cpu[HT_TEAM_MAX], n_allowed[HT_TEAM_MAX];
+};
+
+static void note_place(void *arg, int thread, int n_threads) {
+    struct places *p = arg;
+    cpu_set_t set;
+    (void)n_threads;
+    pthread_getaffinity_np(pthread_self(), sizeof set, &set);
+    p->n_allowed[thread] = CPU_COUNT(&set);
+    for (p->cpu[thread] = 0; !CPU_ISSET((size_t)p->cpu[thread], &set);) p->cpu[thread]++;
+}
+
+static void *drive_other(void *arg) { // from a thread that did not create the team
+    struct places p;
+    ht_team_run(arg, note_place, &p);
+    return p.n_allowed[0] == 1 ? arg : NULL;
+}
+
+static void test_pinned(void **state) {
+    (void)state;
+    cpu_set_t before;
+    int cpus[CPU_SETSIZE], n = 0;
+    struct ht_team *t = NULL;
+    struct hearth_error err;
+    struct places p;
+    pthread_getaffinity_np(pthread_self(), sizeof before, &before);
+    for (int i = 0; i < CPU_SETSIZE && n < 4; i++)
+        if (CPU_ISSET((size_t)i, &before)) cpus[n++] = i;
+    assert_int_equal(ht_team_create_pinned(0, cpus, n, &t, &err), HEARTH_OK);
+    assert_int_equal(ht_team_size(t), n);
+    ht_team_run(t, note_place, &p);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(p.n_allowed[i], 1);
+        assert_int_equal(p.cpu[i], cpus[i]);
+    }
+    pthread_t other;
+    void *result;
+    assert_int_equal(pthread_create(&other, NULL, drive_other, t), 0);
+    assert_int_equal(pthread_join(other, &result), 0);
+    assert_ptr_equal(result, t);
+    ht_team_run(t, note_place, &p); // comes back to this one
+    ht_team_destroy(t);
+    cpu_set_t after;
+    pthread_getaffinity_np(pthread_self(), sizeof after, &after);
+    assert_true(CPU_EQUAL(&before, &after));
+    assert_int_equal(ht_team_create_pinned(1, cpus + n - 1, 1, &t, &err), HEARTH_OK);
+    ht_team_run(t, note_place, &p);
+    assert_int_equal(p.cpu[0], cpus[n - 1]);
+    ht_team_destroy(t);
+}
+
+static void test_pinned_restores_and_refuses(void **state) {
+    (void)state;
+    cpu_set_t before, after;
+    int first = 0, none = CPU_SETSIZE - 1;
+    struct ht_team *t = NULL;
+    struct hearth_error err;
+    pthread_getaffinity_np(pthread_self(), sizeof before, &before);
+    while (!CPU_ISSET((size_t)first, &before)) first++;
+    assert_int_equal(ht_team_create_pinned(0, &first, 1, &t, &err), HEARTH_OK);
+    ht_team_destroy(t);
+    pthread_getaffinity_np(pthread_self(), sizeof after, &after);
+    assert_true(CPU_EQUAL(&before, &after));
+    t = NULL;
+    assert_int_equal(ht_team_create_pinned(2, &first, 1, &t, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "2 threads are too many for the 1 CPUs"));
+    if (sysconf(_SC_NPROCESSORS_CONF) <= none) {
+        assert_int_equal(ht_team_create_pinned(0, &none, 1, &t, &err), HEARTH_E_ARG);
+        assert_non_null(strstr(err.message, "CPU 1023 of the CPU mask cannot be used"));
+    }
+    uint64_t live = ht_test_alloc_get().n_live;
+    ht_test_alloc_fail_at(1);
+    assert_int_equal(ht_team_create_pinned(0, &first, 1, &t, &err), HEARTH_E_NOMEM);
+    ht_test_alloc_reset();
+    assert_int_equal(ht_test_alloc_get().n_live, live);
+    assert_null(t);
+    pthread_getaffinity_np(pthread_self(), sizeof after, &after);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barriers),  cmocka_unit_test(test_barriers_asleep),
         cmocka_unit_test(test_regions),   cmocka_unit_test(test_shares),
         cmocka_unit_test(test_two_teams), cmocka_unit_test(test_create_refuses),
+        cmocka_unit_test(test_pinned),    cmocka_unit_test(test_pinned_restores_and_refuses),
     };
     return cmocka_run_group_tests_name("team", tests, NULL, NULL);
 }

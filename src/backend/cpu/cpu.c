@@ -7,12 +7,22 @@
 
 #include "backend/cpu/exec.h"
 #include "backend/cpu/peak.h"
+#include "backend/cpu/self_test.h"
+#include "base/cpus.h"
 #include "base/mem.h"
 
 static void cpu_close(struct ht_backend *b) {
     if (!b) return;
     ht_team_destroy(b->team);
     ht_free(b);
+}
+
+static enum hearth_status create_team(const struct ht_backend_options *o, struct ht_team **out,
+                                      struct hearth_error *err) {
+    int cpus[HT_TEAM_MAX], n_cpus;
+    if (!o->cpu_mask) return ht_team_create(o->n_threads, out, err);
+    enum hearth_status st = ht_cpus_parse_mask(o->cpu_mask, cpus, &n_cpus, err);
+    return st ? st : ht_team_create_pinned(o->n_threads, cpus, n_cpus, out, err);
 }
 
 static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht_backend **out,
@@ -22,7 +32,7 @@ static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht
     if (st != HEARTH_OK) return st;
     struct ht_backend *b = ht_calloc(1, sizeof *b);
     if (!b) return ht_fail_nomem(err, sizeof *b, "the cpu backend");
-    st = ht_team_create(o->n_threads, &b->team, err);
+    st = create_team(o, &b->team, err);
     if (st != HEARTH_OK) {
         cpu_close(b);
         return st;
@@ -31,8 +41,8 @@ static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht
     ht_vec_kernels_init(&b->vec, level);
     b->linear = ht_linear_kernels_get((int)level);
     int n = ht_team_size(b->team);
-    snprintf(b->text, sizeof b->text, "cpu %s, %d thread%s", ht_cpu_level_name(level), n,
-             n == 1 ? "" : "s");
+    snprintf(b->text, sizeof b->text, "cpu %s, %d thread%s%s%.64s", ht_cpu_level_name(level), n,
+             n == 1 ? "" : "s", o->cpu_mask ? ", CPU mask " : "", o->cpu_mask ? o->cpu_mask : "");
     *out = b;
     return HEARTH_OK;
 }
@@ -45,10 +55,20 @@ static struct ht_team *cpu_team(struct ht_backend *b) {
     return b->team;
 }
 
-static enum hearth_status cpu_ceilings(struct ht_backend *b, uint32_t budget_ms,
-                                       uint64_t buffer_bytes, struct hearth_ceilings *out,
+static enum hearth_status cpu_ceilings(struct ht_backend *b, uint32_t budget_ms, uint64_t min_bytes,
+                                       uint64_t max_bytes, struct hearth_ceilings *out,
                                        struct hearth_error *err) {
-    return ht_peak_measure(b->team, b->level, budget_ms, buffer_bytes, out, err);
+    return ht_peak_measure(b->team, b->level, budget_ms, min_bytes, max_bytes, out, err);
+}
+
+static void cpu_levels(char *best, size_t n_best, char *all, size_t n_all) {
+    size_t n = 0;
+    snprintf(best, n_best, "%s", ht_cpu_level_name(ht_cpu_best_level()));
+    all[0] = 0;
+    for (int l = 0; l < HT_CPU_N_LEVELS && n < n_all; l++)
+        if (ht_cpu_level_usable((enum ht_cpu_level)l))
+            n += (size_t)snprintf(all + n, n_all - n, "%s%s", n ? ", " : "",
+                                  ht_cpu_level_name((enum ht_cpu_level)l));
 }
 
 // ---- what is supported
@@ -231,7 +251,9 @@ const struct ht_backend_ops ht_backend_cpu = {
     .release = cpu_release,
     .execute = cpu_execute,
     .team = cpu_team,
+    .levels = cpu_levels,
     .ceilings = cpu_ceilings,
     .profile = ht_cpu_profile,
     .profile_get = ht_cpu_profile_get,
+    .self_test = ht_cpu_self_test,
 };

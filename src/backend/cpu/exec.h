@@ -127,7 +127,7 @@ struct ht_backend {
     struct ht_vec_kernels vec;
     const struct ht_linear_kernels *linear;
     struct ht_team *team;
-    char text[64];
+    char text[128];
 };
 
 // A run of tokens of one sequence in the batch, cut into attention tiles of tile_tokens.

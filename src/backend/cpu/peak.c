@@ -13,7 +13,7 @@
 #include "base/mem.h"
 
 #define ROUND_NS    500000u
-#define SLICE_BYTES (1u << 18) // of one thread: a round reads as many as last long enough
+#define SLICE_BYTES (1u << 18) // of one thread
 
 // ---- scalar
 
@@ -86,6 +86,8 @@ struct job {
     uint64_t n; // rounds of a thread, or slices
     uint8_t *buffer;
     uint64_t slice, n_slices; // the first to be read; slices of each thread in all
+    uint64_t stride;          // slices from one thread's part to the next
+    uint64_t end_ns;          // of filling, where n slices are filled
     uint64_t ns[HT_TEAM_MAX]; // of each thread's round
 };
 
@@ -97,24 +99,32 @@ static void run_multiply(void *arg, int thread, int n_threads) {
     j->ns[thread] = ht_now_ns() - begin;
 }
 
+// Each thread its own part: memory of its own node. Some machines, virtual ones above all, give
+// memory slowly; what is there after the time is what will be read.
 static void run_fill(void *arg, int thread, int n_threads) {
-    const struct job *j = arg;
+    struct job *j = arg;
+    uint8_t *own = j->buffer + (uint64_t)thread * j->stride * SLICE_BYTES;
     (void)n_threads;
-    memset(j->buffer + (uint64_t)thread * j->n_slices * SLICE_BYTES, 0x5a,
-           j->n_slices * SLICE_BYTES);
+    uint64_t i = 0;
+    while (i < j->n_slices && (i < j->n || ht_now_ns() < j->end_ns))
+        memset(own + i++ * SLICE_BYTES, 0x5a, SLICE_BYTES);
+    j->ns[thread] = i; // slices
 }
 
 static void run_read(void *arg, int thread, int n_threads) {
     const struct job *j = arg;
     (void)n_threads;
-    const uint8_t *own = j->buffer + (uint64_t)thread * j->n_slices * SLICE_BYTES;
+    const uint8_t *own = j->buffer + (uint64_t)thread * j->stride * SLICE_BYTES;
     for (uint64_t i = 0; i < j->n; i++)
         j->k->read(own + (j->slice + i) % j->n_slices * SLICE_BYTES, SLICE_BYTES);
 }
 
+// A round is a quarter of the buffer: shorter ones may find a neighbour's pause and tell of speeds
+// that do not last.
 static double best_read(struct ht_team *team, struct job *j, uint64_t budget_ns) {
     double best = 0;
     uint64_t end = ht_now_ns() + budget_ns, now;
+    j->n = (j->n_slices + 3) / 4;
     do {
         uint64_t begin = ht_now_ns();
         ht_team_run(team, run_read, j);
@@ -123,7 +133,6 @@ static double best_read(struct ht_team *team, struct job *j, uint64_t budget_ns)
         double rate = n_bytes / ((double)(now - begin + 1) * 1e-9);
         if (rate > best) best = rate;
         j->slice += j->n;
-        if (now - begin < 2 * ROUND_NS && j->n <= j->n_slices / 2) j->n *= 2;
     } while (now < end);
     return best;
 }
@@ -148,20 +157,28 @@ static double best_multiply(struct ht_team *team, void (*multiply)(uint64_t), ui
     return sum;
 }
 
+static uint64_t slices(uint64_t n_bytes, uint64_t n_threads) {
+    return n_bytes / n_threads / SLICE_BYTES;
+}
+
 enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,
-                                   uint32_t budget_ms, uint64_t buffer_bytes,
+                                   uint32_t budget_ms, uint64_t min_bytes, uint64_t max_bytes,
                                    struct hearth_ceilings *out, struct hearth_error *err) {
     uint64_t budget = (uint64_t)budget_ms * 1000000, n_threads = (uint64_t)ht_team_size(team);
     struct ht_peak_kernels k;
     ht_peak_kernels_init(&k, level);
-    struct job j = {.k = &k, .n = 1, .n_slices = buffer_bytes / n_threads / SLICE_BYTES};
-    size_t n_bytes = (size_t)(j.n_slices * n_threads * SLICE_BYTES);
+    struct job j = {.k = &k, .n = slices(min_bytes, n_threads)};
+    j.stride = j.n_slices = slices(max_bytes, n_threads);
+    size_t n_bytes = (size_t)(j.stride * n_threads * SLICE_BYTES);
     if (j.n_slices == 0)
         return ht_fail(err, HEARTH_E_ARG, "a buffer of %llu bytes is too small for %d threads",
-                       (unsigned long long)buffer_bytes, ht_team_size(team));
+                       (unsigned long long)max_bytes, ht_team_size(team));
     if (!(j.buffer = ht_pages_alloc(n_bytes)))
         return ht_fail_nomem(err, n_bytes, "measuring how fast memory is read");
-    ht_team_run(team, run_fill, &j); // each its own part: memory of its own node
+    j.end_ns = ht_now_ns() + budget;
+    ht_team_run(team, run_fill, &j);
+    for (uint64_t t = 0; t < n_threads; t++) // at least one slice each
+        if (j.ns[t] < j.n_slices) j.n_slices = j.ns[t] ? j.ns[t] : 1;
     struct hearth_ceilings c;
     c.read_bytes_s = best_read(team, &j, budget);
     ht_pages_free(j.buffer, n_bytes);

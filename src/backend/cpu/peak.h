@@ -30,10 +30,11 @@ void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k);
 void ht_peak_init_neon_i8mm(struct ht_peak_kernels *k);
 
 // The best of many short rounds of all threads, budget_ms for each of the four numbers.
-// buffer_bytes: read in turn, so it should be well beyond the last cache; at least 256 KB a thread.
+// The buffer that is read has as many of max_bytes as can be touched in budget_ms, at least
+// min_bytes, which should be well beyond the last cache; max_bytes: at least 256 KB a thread.
 HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,
-                                                 uint32_t budget_ms, uint64_t buffer_bytes,
-                                                 struct hearth_ceilings *out,
+                                                 uint32_t budget_ms, uint64_t min_bytes,
+                                                 uint64_t max_bytes, struct hearth_ceilings *out,
                                                  struct hearth_error *err);
 
 #endif

@@ -69,6 +69,8 @@ static struct kind kind_of(const struct ht_compiled *c, const struct ht_cpu_step
     if (s->op == HT_CPU_LINEAR) k.role = ht_plan_role(c->plan, s->plan_step);
     if (s->op == HT_CPU_MOE_UP) k.role = "experts gate/up";
     if (s->op == HT_CPU_MOE_DOWN) k.role = "experts down";
+    if (strcmp(k.name, "attention") == 0)
+        snprintf(k.formats, sizeof k.formats, "%s", ht_kv_type_name(c->limits.kv_type));
     for (uint32_t i = 0; i < n; i++) {
         const char *name = ht_format_get(c->plan->weights[s->w[first + i]].format)->name;
         bool seen = false;

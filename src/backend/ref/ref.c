@@ -189,6 +189,9 @@ static enum hearth_status open_backend(const struct ht_backend_options *o, struc
                        o->level);
     if (o->n_threads < 0)
         return ht_fail(err, HEARTH_E_ARG, "%d threads, expected 0 or more", o->n_threads);
+    if (o->cpu_mask)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "the backend ref runs on the calling thread and takes no CPU mask");
     struct ht_backend *b = ht_calloc(1, sizeof *b);
     if (!b) return ht_fail_nomem(err, sizeof *b, "the backend");
     *out = b;

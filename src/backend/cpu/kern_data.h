@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Random data for kernel tests and benchmarks: weights of any format whose f16 scales are finite
-// and of a usual size, and activations of a usual distribution.
-#ifndef KERN_DATA_H
-#define KERN_DATA_H
+// Random data for the self-test and for kernel tests and benchmarks: weights of any format whose
+// f16 scales are finite and of a usual size, and activations of a usual distribution.
+#ifndef HT_CPU_KERN_DATA_H
+#define HT_CPU_KERN_DATA_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a level against those of level scalar, with the same random numbers: the linear
+// ones of every format with one token and with many, the preparation of activations, the vector
+// ones, attention over one tile. Owns its memory for the length of a call; any thread.
+#include "backend/cpu/self_test.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/kern_data.h"
+#include "backend/cpu/linear.h"
+#include "base/mem.h"
+
+// One linear shape: two whole groups of rows and a ragged one, two blocks of 256 weights.
+enum { N_IN = 512, N_OUT = 70, N_TOKENS = 13, N_MAX = 1031, HEAD_DIM = 64 };
+
+struct attention { // everything that a tile's kernels write
+    uint8_t k[HT_TILE_GROUPS][HEAD_DIM * HT_LANES * sizeof(float)];
+    uint8_t v[HT_TILE_PAGES][HT_PAGE_TOKENS * HEAD_DIM * sizeof(float)];
+    float s[HT_ATTN_MAX_ROWS * HT_TILE], acc[HT_ATTN_MAX_ROWS * HEAD_DIM];
+    float c[HT_ATTN_MAX_ROWS];
+    struct ht_attn_state state[HT_ATTN_MAX_ROWS];
+};
+
+struct self_test {
+    enum ht_cpu_level level;
+    struct ht_vec_kernels scalar, vec;
+    const struct ht_linear_kernels *scalar_linear, *linear;
+    hearth_check_fn fn;
+    void *user;
+    size_t *n_failed;
+    uint64_t seed;
+    uint8_t *weight; // [N_OUT] rows of any format
+    float *x;        // [N_TOKENS][N_IN], and whatever else wants random numbers
+    uint8_t *act;    // [N_TOKENS] prepared rows
+    uint8_t *scratch;
+    float *want, *got, *bias; // [N_TOKENS][N_OUT], or N_MAX
+    struct attention *a, *b;
+};
+
+static void tell(struct self_test *t, const char *kernel, const char *what) {
+    struct hearth_check c = {ht_cpu_level_name(t->level), kernel, what[0] == 0, what};
+    if (!c.ok) ++*t->n_failed;
+    if (t->fn) t->fn(t->user, &c);
+}
+
+// The first number that differs; a NaN is a NaN. "" where there is none.
+static void differs(const float *want, const float *got, size_t n, const char *where, char *what,
+                    size_t n_what) {
+    for (size_t i = 0; i < n && !what[0]; i++)
+        if (memcmp(&want[i], &got[i], sizeof *want) != 0 && !(isnan(want[i]) && isnan(got[i])))
+            snprintf(what, n_what, "%s: number %zu is %a, scalar has %a", where, i, (double)got[i],
+                     (double)want[i]);
+}
+
+// ---- linear
+
+static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum ht_format f,
+                    uint32_t n_tokens, float *y) {
+    enum ht_act_kind kind = ht_linear_act_kind(f);
+    size_t row = ht_act_row_bytes(kind, N_IN);
+    for (uint32_t i = 0; i < n_tokens; i++)
+        ht_act_prepare(k, kind, t->x + i * N_IN, N_IN, t->act + i * row);
+    struct ht_linear_job job = {.format = f,
+                                .weight = t->weight,
+                                .n_in = N_IN,
+                                .n_out = N_OUT,
+                                .act = t->act,
+                                .n_tokens = n_tokens,
+                                .y = y,
+                                .y_stride = N_OUT,
+                                .bias = t->bias,
+                                .residual = t->x,
+                                .residual_stride = N_IN};
+    ht_linear_rows(k, &job, 0, N_OUT, t->scratch);
+}
+
+// BF16's own instructions add pairs in their own order, so its numbers are held to a bound: a part
+// of the sum of magnitudes.
+static void beyond(struct self_test *t, uint32_t n_tokens, char *what, size_t n_what) {
+    float w[N_IN];
+    for (uint32_t o = 0; o < N_OUT; o++) {
+        ht_format_get(HT_BF16)->to_f32(t->weight + (size_t)o * N_IN * 2, w, N_IN);
+        for (uint32_t i = 0; i < n_tokens && !what[0]; i++) {
+            double size = 10;
+            for (uint32_t k = 0; k < N_IN; k++)
+                size += fabs((double)w[k] * (double)t->x[i * N_IN + k]);
+            float want = t->want[i * N_OUT + o], got = t->got[i * N_OUT + o];
+            if (!(fabs((double)got - (double)want) <= 4e-6 * size))
+                snprintf(what, n_what, "token %u, row %u is %g, scalar has %g", i, o, (double)got,
+                         (double)want);
+        }
+    }
+}
+
+static void check_linear(struct self_test *t, enum ht_format f) {
+    static const uint32_t n_tokens[] = {1, N_TOKENS};
+    const struct ht_format_info *info = ht_format_get((uint32_t)f);
+    char name[40], what[160] = "";
+    snprintf(name, sizeof name, "linear %s", info->name);
+    kern_weights(f, t->weight, (size_t)N_OUT * N_IN / info->block_len * info->block_bytes,
+                 &t->seed);
+    for (int i = 0; i < 2; i++) {
+        compute(t, t->scalar_linear, f, n_tokens[i], t->want);
+        compute(t, t->linear, f, n_tokens[i], t->got);
+        if (f == HT_BF16)
+            beyond(t, n_tokens[i], what, sizeof what);
+        else
+            differs(t->want, t->got, (size_t)n_tokens[i] * N_OUT,
+                    i ? "13 tokens by 70 rows" : "70 rows", what, sizeof what);
+    }
+    tell(t, name, what);
+}
+
+// 8-bit rows have the same bytes at all levels, whatever stands in them.
+static void check_activations(struct self_test *t) {
+    static const float odd[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};
+    size_t row = ht_act_row_bytes(HT_ACT_ROW_Q8, N_IN);
+    float *x = t->want;
+    memcpy(x, t->x, N_IN * sizeof *x);
+    memset(x + 32, 0, 32 * sizeof *x);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) x[64 + 32 * i] = odd[i];
+    ht_act_prepare(t->scalar_linear, HT_ACT_ROW_Q8, x, N_IN, t->act);
+    ht_act_prepare(t->linear, HT_ACT_ROW_Q8, x, N_IN, t->act + row);
+    bool same = memcmp(t->act, t->act + row, row) == 0;
+    tell(t, "activations Q8", same ? "" : "a prepared row has other bytes than scalar's");
+}
+
+// ---- vectors
+
+static void check_vec(struct self_test *t) {
+    static const uint32_t sizes[] = {1, 16, 31, 127, 768, 1030, N_MAX};
+    const float *a = t->x, *b = t->x + N_MAX, *c = t->x + 2 * N_MAX;
+    for (const struct ht_vec_case *v = ht_vec_cases; v->name; v++) {
+        char what[160] = "", where[32];
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            snprintf(where, sizeof where, "%u numbers", sizes[i]);
+            v->run(&t->scalar, a, b, c, sizes[i], t->want);
+            v->run(&t->vec, a, b, c, sizes[i], t->got);
+            differs(t->want, t->got, sizes[i], where, what, sizeof what);
+        }
+        tell(t, v->name, what);
+    }
+}
+
+static void store(const struct ht_vec_kernels *k, int type, const float *x, struct attention *a) {
+    for (uint32_t j = 0; j < HT_TILE; j++) {
+        k->k_store[type](x + j * HEAD_DIM, HEAD_DIM, j % HT_LANES, a->k[j / HT_LANES]);
+        k->v_store[type](x + (HT_TILE - 1 - j) * HEAD_DIM, HEAD_DIM, j % HT_PAGE_TOKENS,
+                         a->v[j / HT_PAGE_TOKENS]);
+    }
+}
+
+static void attend(const struct ht_vec_kernels *k, int type, const float *x, uint32_t n_rows,
+                   struct attention *a) {
+    enum { LO = 3, HI = 61 };
+    const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES];
+    for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
+    for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
+    memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
+    k->attn_qk[type](x + 100, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        a->state[r] = (struct ht_attn_state){.m = -INFINITY};
+        a->c[r] =
+            k->attn_softmax(a->s + r * HT_TILE, LO, HI, 0.125f, r % 2 ? 7.0f : 0.0f, &a->state[r]);
+    }
+    k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, pages, LO, HI);
+}
+
+static void check_attention(struct self_test *t, int type) {
+    char what[160] = "", name[40];
+    snprintf(name, sizeof name, "attention %s", ht_kv_type_name((enum hearth_kv_type)type));
+    memset(t->a, 0, sizeof *t->a);
+    memset(t->b, 0, sizeof *t->b);
+    store(&t->scalar, type, t->x, t->a);
+    store(&t->vec, type, t->x, t->b);
+    if (memcmp(t->a, t->b, offsetof(struct attention, s)) != 0)
+        snprintf(what, sizeof what, "pages of keys and values have other bytes than scalar's");
+    for (uint32_t rows = 1; rows <= t->vec.attn_rows && !what[0]; rows++) {
+        attend(&t->scalar, type, t->x, rows, t->a);
+        attend(&t->vec, type, t->x, rows, t->b);
+        differs(t->a->s, t->b->s, rows * HT_TILE, "weights of 64 positions", what, sizeof what);
+        differs(t->a->acc, t->b->acc, rows * HEAD_DIM, "sums of values", what, sizeof what);
+        if (!what[0] && memcmp(t->a->state, t->b->state, sizeof t->a->state) != 0)
+            snprintf(what, sizeof what, "%u rows: the sums of weights differ", rows);
+    }
+    tell(t, name, what);
+}
+
+// ---- a level
+
+static void deinit(struct self_test *t) {
+    ht_free(t->weight);
+    ht_free(t->x);
+    ht_free(t->act);
+    ht_free(t->scratch);
+    ht_free(t->want);
+    ht_free(t->got);
+    ht_free(t->bias);
+    ht_free(t->a);
+    ht_free(t->b);
+}
+
+static bool init(struct self_test *t) {
+    size_t n_y = N_TOKENS * N_OUT > N_MAX ? N_TOKENS * N_OUT : N_MAX;
+    t->weight = ht_alloc_aligned(64, (size_t)N_OUT * N_IN * sizeof(float));
+    t->x = ht_alloc_aligned(64, (size_t)N_TOKENS * N_IN * sizeof(float));
+    t->act = ht_alloc_aligned(64, N_TOKENS * ht_act_row_bytes(HT_ACT_ROW_F32, N_IN));
+    t->scratch = ht_alloc_aligned(64, ht_linear_scratch_bytes(N_IN, N_TOKENS));
+    t->want = ht_calloc(n_y, sizeof *t->want);
+    t->got = ht_calloc(n_y, sizeof *t->got);
+    t->bias = ht_calloc(N_OUT, sizeof *t->bias);
+    t->a = ht_alloc_aligned(64, sizeof *t->a);
+    t->b = ht_alloc_aligned(64, sizeof *t->b);
+    if (!t->weight || !t->x || !t->act || !t->scratch || !t->want || !t->got || !t->bias || !t->a ||
+        !t->b)
+        return false;
+    kern_floats(t->x, (size_t)N_TOKENS * N_IN, &t->seed);
+    kern_floats(t->bias, N_OUT, &t->seed);
+    return true;
+}
+
+enum hearth_status ht_self_test_level(enum ht_cpu_level level,
+                                      const struct ht_self_test_tables *tables, hearth_check_fn fn,
+                                      void *user, size_t *n_failed, struct hearth_error *err) {
+    struct self_test t = {.level = level, .fn = fn, .user = user, .n_failed = n_failed, .seed = 7};
+    ht_vec_kernels_init(&t.scalar, HT_CPU_SCALAR);
+    ht_vec_kernels_init(&t.vec, level);
+    if (tables && tables->vec) t.vec = *tables->vec;
+    t.scalar_linear = ht_linear_kernels_get(HT_CPU_SCALAR);
+    t.linear = tables && tables->linear ? tables->linear : ht_linear_kernels_get((int)level);
+    bool ok = init(&t);
+    if (ok) {
+        check_activations(&t);
+        for (uint32_t f = 0; f < HT_N_FORMATS; f++)
+            if (ht_linear_supports((enum ht_format)f, N_IN, N_OUT, NULL) == HEARTH_OK)
+                check_linear(&t, (enum ht_format)f);
+        check_vec(&t);
+        for (int type = 0; type < HT_N_KV_TYPES; type++) check_attention(&t, type);
+    }
+    deinit(&t);
+    return ok ? HEARTH_OK : ht_fail_nomem(err, sizeof *t.a, "the self-test");
+}
+
+enum hearth_status ht_cpu_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
+                                    struct hearth_error *err) {
+    size_t n = 0;
+    for (int l = HT_CPU_SCALAR + 1; l < HT_CPU_N_LEVELS; l++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+        enum hearth_status st = ht_self_test_level((enum ht_cpu_level)l, NULL, fn, user, &n, err);
+        if (st != HEARTH_OK) return st;
+    }
+    *n_failed = n;
+    return HEARTH_OK;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// The self-test of the cpu backend: all is well here, every kernel is told of once a level, and
+// kernels that are broken on purpose are found, each by its name and no other.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc_mem.h"
+#include "cmocka_all.h"
+
+#include "backend/cpu/kern_data.h"
+#include "backend/cpu/linear/kernels.h"
+#include "backend/cpu/self_test.h"
+
+struct heard {
+    size_t n, n_bad;
+    char bad[40][48]; // kernels
+    char names[200][64];
+};
+
+static void hear(void *user, const struct hearth_check *c) {
+    struct heard *h = user;
+    assert_int_equal(c->ok, c->what[0] == 0);
+    assert_true(h->n < 200);
+    snprintf(h->names[h->n], sizeof h->names[0], "%s %s", c->level, c->kernel);
+    for (size_t i = 0; i < h->n; i++) assert_string_not_equal(h->names[i], h->names[h->n]);
+    h->n++;
+    if (!c->ok && h->n_bad < 40) snprintf(h->bad[h->n_bad++], sizeof h->bad[0], "%s", c->kernel);
+}
+
+static void test_all_well(void **state) {
+    (void)state;
+    struct hearth_error err;
+    struct heard h = {0};
+    size_t n_failed = 99, n_levels = 0, n_formats = 0;
+    assert_int_equal(ht_cpu_self_test(hear, &h, &n_failed, &err), HEARTH_OK);
+    if (n_failed) fail_msg("%s differs", h.bad[0]);
+    for (int l = 1; l < HT_CPU_N_LEVELS; l++) n_levels += ht_cpu_level_usable((enum ht_cpu_level)l);
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++)
+        n_formats += ht_format_get(f) && ht_format_get(f)->to_f32;
+    assert_true(h.n > n_levels * (n_formats + 12) && h.n % (n_levels ? n_levels : 1) == 0);
+    assert_int_equal(ht_cpu_self_test(NULL, NULL, &n_failed, &err), HEARTH_OK);
+}
+
+static void broken_add(const float *a, const float *b, uint32_t n, float *y) {
+    for (uint32_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+    if (n > 700) y[700] = nextafterf(y[700], INFINITY);
+}
+
+static float broken_softmax(float *s, uint32_t lo, uint32_t hi, float scale, float cap,
+                            struct ht_attn_state *state) {
+    struct ht_vec_kernels k;
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    float c = k.attn_softmax(s, lo, hi, scale, cap, state);
+    if (cap > 0) state->l[5] += 1e-6f * state->l[5]; // every second row of the self-test
+    return c;
+}
+
+// bad: the kernels that differ, NULL behind the last.
+static void expect_found(const struct ht_self_test_tables *tables, const char *const *bad) {
+    struct hearth_error err;
+    struct heard h = {0};
+    size_t n_failed = 0;
+    assert_int_equal(ht_self_test_level(HT_CPU_SCALAR, tables, hear, &h, &n_failed, &err),
+                     HEARTH_OK);
+    size_t n = 0;
+    for (; bad[n]; n++) {
+        assert_true(n < h.n_bad);
+        assert_string_equal(h.bad[n], bad[n]);
+    }
+    assert_int_equal(n_failed, n);
+}
+
+static void test_finds_vec(void **state) {
+    (void)state;
+    struct ht_vec_kernels vec;
+    struct ht_self_test_tables tables = {.vec = &vec};
+    ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
+    vec.add = broken_add;
+    expect_found(&tables, (const char *const[]){"add", NULL});
+    ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
+    vec.attn_softmax = broken_softmax;
+    expect_found(&tables, (const char *const[]){"attention f16", "attention f32", "attention bf16",
+                                                "attention q8_0", NULL});
+}
+
+static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {
+    ht_linear_scalar.format[HT_Q6_K].tile(p, t);
+    if (t->n_tokens > 6) t->acc[7 * HT_ROW_GROUP + 31] += 1e-3f; // one row of the eighth token
+}
+
+static void broken_act(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+    ht_act_q8_scalar(x, n_in, dst, dst_step);
+    for (uint32_t i = 0; i < n_in / 32; i++) {
+        struct ht_act_q8 *block = ht_act_block(dst, i, dst_step);
+        if (block->scale != block->scale) block->scale = 0; // a NaN that is lost
+    }
+}
+
+static void broken_bf16(const struct ht_panel *p, const struct ht_tile_args *t) {
+    ht_linear_scalar.format[HT_BF16].tile(p, t);
+    t->acc[3] *= 1.001f;
+}
+
+static void test_finds_linear(void **state) {
+    (void)state;
+    struct ht_linear_kernels linear = ht_linear_scalar;
+    struct ht_self_test_tables tables = {.linear = &linear};
+    linear.format[HT_Q6_K].tile = broken_tile;
+    expect_found(&tables, (const char *const[]){"linear Q6_K", NULL});
+    linear = ht_linear_scalar;
+    linear.act_q8 = broken_act;
+    expect_found(&tables, (const char *const[]){"activations Q8", NULL});
+    linear = ht_linear_scalar;
+    linear.format[HT_BF16].tile = broken_bf16;
+    expect_found(&tables, (const char *const[]){"linear BF16", NULL});
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    struct hearth_error err;
+    size_t n_failed = 99;
+    uint64_t live = ht_test_alloc_get().n_live_bytes;
+    if (ht_cpu_best_level() == HT_CPU_SCALAR) skip();
+    for (uint64_t n = 1; n <= 9; n++) {
+        ht_test_alloc_fail_at(n);
+        assert_int_equal(ht_cpu_self_test(NULL, NULL, &n_failed, &err), HEARTH_E_NOMEM);
+        ht_test_alloc_fail_at(0);
+        assert_int_equal(ht_test_alloc_get().n_live_bytes, live);
+    }
+    assert_int_equal(n_failed, 99);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_well),
+        cmocka_unit_test(test_finds_vec),
+        cmocka_unit_test(test_finds_linear),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
