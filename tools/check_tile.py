@@ -1,24 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The loops of the linear tiles keep their sums in registers: in a tile function of an x86 level, a
-loop that multiplies (vpdpbusd, vdpbf16ps, vfmadd) stores fewer vector registers to the stack than a
-tenth of its multiplications. (A compiler that runs out of registers stores one value in twenty or
-fewer, which costs nothing; sums that live in memory show as one in nine, for groups of 32, to one
-in one.)
+"""The loops of the linear tiles keep their sums in registers: in a tile function of a vector level,
+a loop that multiplies stores fewer vector registers to the stack than a tenth of its
+multiplications. (A compiler that runs out of registers stores one value in twenty or fewer, which
+costs nothing; sums that live in memory show as one in nine, for groups of 32, to one in one.)
 usage: tools/check_tile.py BUILD"""
 import glob
 import re
+import shutil
 import subprocess
 import sys
 
-LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx512": "zmm", "avx512_float": "zmm",
-          "avx512_bf16": "zmm", "avx512vnni": "zmm"}
-MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd")
+LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx2vnni": "ymm", "avx512": "zmm", "avx512_float": "zmm",
+          "avx512_bf16": "zmm", "avx512vnni": "zmm",
+          "neon": "q", "neon_float": "q", "neon_dotprod": "q", "neon_i8mm": "q"}
+MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd|sadalp|sdot|smmla|fml[as]")
+JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <")
+
+
+def stores_of(register):
+    """What matches a store of a vector register, or two, to the stack."""
+    if register == "q":
+        return re.compile(r"st[pu]?r?\s+q\d+,.*\[sp")
+    return re.compile(rf"vmov\w+\s+%{register}\d+,.*\(%r[sb]p")
 
 
 def functions(path):
     """Name -> [(address, instruction, target address of a jump or None)]"""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], check=True,
+    cross = shutil.which("aarch64-linux-gnu-objdump") if "/arm/" in path else None
+    text = subprocess.run([cross or "objdump", "-d", "--no-show-raw-insn", path], check=True,
                           capture_output=True, text=True).stdout
     found, name = {}, None
     for line in text.splitlines():
@@ -29,7 +39,7 @@ def functions(path):
             continue
         code = re.match(r"^\s*([0-9a-f]+):\s+(.*)$", line)
         if code and name:
-            jump = re.match(r"j\w+\s+([0-9a-f]+)", code.group(2))
+            jump = JUMP.match(code.group(2))
             found[name].append((int(code.group(1), 16), code.group(2),
                                 int(jump.group(1), 16) if jump else None))
     return found
@@ -49,7 +59,7 @@ def main():
     build, bad, seen = sys.argv[1], 0, 0
     for level, register in LEVELS.items():
         paths = glob.glob(f"{build}/src/backend/cpu/linear/**/{level}.c.o", recursive=True)
-        store = re.compile(rf"vmov\w+\s+%{register}\d+,.*\(%r[sb]p")
+        store = stores_of(register)
         for path in paths[:1]:
             for name, code in functions(path).items():
                 if "tile" not in name:
@@ -64,7 +74,7 @@ def main():
                     print(f"check_tile: {level}.c: {name} stores {len(spills)} vectors to the stack "
                           f"in a loop of {products} multiplications: {spills[0]}", file=sys.stderr)
     if seen == 0:
-        print(f"check_tile: no tile in {build} (not x86, or not built)")
+        print(f"check_tile: no tile in {build} (no vector level, or not built)")
     return 1 if bad else 0
 
 

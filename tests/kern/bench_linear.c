@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "backend/cpu/features.h"
 #include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear.h"
+#include "kern/kern_levels.h"
 
 int bench_linear(int argc, char **argv);
 
@@ -169,7 +169,7 @@ struct options {
 
 static void bench_one(const struct options *o, int level, enum ht_format f, uint32_t n_tokens,
                       uint8_t *memory, const struct ceilings *c) {
-    struct bench b = {.k = ht_linear_kernels_get(level), .repeat = 1};
+    struct bench b = {.k = kern_level_get(level), .repeat = 1};
     uint64_t row_bytes;
     if (!ht_format_row_bytes(f, o->n_in, &row_bytes)) return;
     uint32_t n_out = o->n_out;
@@ -206,7 +206,7 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
     best /= b.repeat;
     double macs = (double)n_out * o->n_in * n_tokens / best / 1e9;
     double bytes = (double)n_out * (double)row_bytes / best / 1e9, top = ceiling_of(f, c);
-    printf("%-12s %-7s %4u x %u  %7.1f GMAC/s", ht_cpu_level_name((enum ht_cpu_level)level),
+    printf("%-12s %-7s %4u x %u  %7.1f GMAC/s", kern_level_name(level),
            ht_format_get((uint32_t)f)->name, n_tokens, o->n_in, macs);
     if (top > 0) printf(" %3.0f%%", 100 * macs / top);
     printf("  %5.1f GB/s %3.0f%%\n", bytes, 100 * bytes / c->read);
@@ -253,9 +253,9 @@ int bench_linear(int argc, char **argv) {
         kern_weights(id, memory, piece, &seed);
         for (size_t at = piece; at + piece <= READ_BYTES; at += piece)
             memcpy(memory + at, memory, piece);
-        for (int level = 0; level < HT_CPU_N_LEVELS; level++) {
-            if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
-            const char *name = ht_cpu_level_name((enum ht_cpu_level)level);
+        for (int level = 0; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
+            const char *name = kern_level_name(level);
             if (o.level ? strcmp(o.level, name) != 0 : level != (int)ht_cpu_best_level()) continue;
             for (uint32_t i = 0; i < o.n_tokens; i++)
                 bench_one(&o, level, id, o.tokens[i], memory, &c);

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/cpu/features.h"
 #include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear.h"
+#include "kern/kern_levels.h"
 
 int bench_linear(int argc, char **argv);
 
@@ -87,7 +87,7 @@ static const float canary = -1234.5f;
 
 // Fills y (as large as residual) by the kernels of a level.
 static void compute(int level, const struct shape *s, const struct data *d, float *y) {
-    const struct ht_linear_kernels *k = ht_linear_kernels_get(level);
+    const struct ht_linear_kernels *k = kern_level_get(level);
     enum ht_act_kind kind = ht_linear_act_kind(s->format);
     size_t row = ht_act_row_bytes(kind, s->n_in), n_y = d->residual.n / 4;
     size_t n_scratch = ht_linear_scratch_bytes(s->n_in, s->n_tokens);
@@ -133,9 +133,9 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
 static const char *shape_text(const struct shape *s, int level) {
     static char text[200];
     snprintf(text, sizeof text, "%s, %s, %u x %u, %u tokens, split at %u%s%s%s",
-             ht_cpu_level_name((enum ht_cpu_level)level), ht_format_get(s->format)->name, s->n_out,
-             s->n_in, s->n_tokens, s->split, s->bias ? ", bias" : "",
-             s->residual ? ", residual" : "", s->in_place ? ", in place" : "");
+             kern_level_name(level), ht_format_get(s->format)->name, s->n_out, s->n_in, s->n_tokens,
+             s->split, s->bias ? ", bias" : "", s->residual ? ", residual" : "",
+             s->in_place ? ", in place" : "");
     return text;
 }
 
@@ -247,8 +247,8 @@ static void check(const struct shape *s, uint64_t *seed, bool against_double) {
         double e = error_of(s, &d, (float *)want.data);
         if (!(e < 2e-6)) fail_msg("%s: error %g", shape_text(s, HT_CPU_SCALAR), e);
     }
-    for (int level = 1; level < HT_CPU_N_LEVELS; level++) {
-        if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+    for (int level = 1; level < KERN_N_LEVELS; level++) {
+        if (!kern_level_usable(level)) continue;
         compute(level, s, &d, (float *)got.data);
         if (!exact_between_levels(s->format)) {
             double e = error_of(s, &d, (float *)got.data);
@@ -303,8 +303,8 @@ static void one_token_one_answer(void **state) {
         struct shape all = {.format = (enum ht_format)f, .n_in = 768, .n_out = 70, .n_tokens = 27};
         struct data d = data_new(&all, &seed);
         static float y[27 * 80], one[80];
-        for (int level = 0; level < HT_CPU_N_LEVELS; level++) {
-            if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+        for (int level = 0; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
             compute(level, &all, &d, y);
             for (uint32_t n = 1; n < 12; n += 3) { // n tokens from token t on
                 struct shape some = all;
@@ -344,10 +344,10 @@ static void strange_activations(void **state) {
         float scale;
         memcpy(&scale, want + 64 + 32, 4);
         assert_int_equal(isnan(scale), !isfinite(values[v]));
-        for (int level = 1; level < HT_CPU_N_LEVELS; level++) {
-            if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+        for (int level = 1; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
             memset(got, 0xee, sizeof got);
-            ht_act_prepare(ht_linear_kernels_get(level), HT_ACT_ROW_Q8, x, N, got);
+            ht_act_prepare(kern_level_get(level), HT_ACT_ROW_Q8, x, N, got);
             assert_memory_equal(got, want, sizeof want);
         }
     }

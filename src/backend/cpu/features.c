@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // CPU levels: what the processor has and the operating system saves, asked once per call from cpuid
 // and xgetbv, or getauxval on Arm. No state; any thread. A level is usable only with every feature
-// of its bundle and of the levels below it on the same architecture.
+// of its bundle and of the levels below it on the same architecture (but avx512 does not ask for
+// AVX-VNNI, which processors with AVX-512 had late or not at all).
 #include "backend/cpu/features.h"
 
 #include <string.h>
@@ -13,9 +14,13 @@
 #endif
 
 static const char *const level_names[HT_CPU_N_LEVELS] = {
-    [HT_CPU_SCALAR] = "scalar",       [HT_CPU_AVX2] = "avx2",
-    [HT_CPU_AVX512] = "avx512",       [HT_CPU_AVX512VNNI] = "avx512vnni",
-    [HT_CPU_NEON] = "neon",           [HT_CPU_NEON_DOTPROD] = "neon_dotprod",
+    [HT_CPU_SCALAR] = "scalar",
+    [HT_CPU_AVX2] = "avx2",
+    [HT_CPU_AVX2VNNI] = "avx2vnni",
+    [HT_CPU_AVX512] = "avx512",
+    [HT_CPU_AVX512VNNI] = "avx512vnni",
+    [HT_CPU_NEON] = "neon",
+    [HT_CPU_NEON_DOTPROD] = "neon_dotprod",
     [HT_CPU_NEON_I8MM] = "neon_i8mm",
 };
 
@@ -31,6 +36,11 @@ static bool has(uint32_t word, int bit) {
     return (word >> bit & 1) != 0;
 }
 
+static bool has_avx_vnni(void) {
+    uint32_t a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 4);
+}
+
 enum ht_cpu_level ht_cpu_best_level(void) {
     uint32_t a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return HT_CPU_SCALAR;
@@ -41,16 +51,18 @@ enum ht_cpu_level ht_cpu_best_level(void) {
     uint32_t b7, c7, d7, a71, b71, c71, d71;
     if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return HT_CPU_SCALAR;
     if (!has(b7, 5) || !has(b7, 8)) return HT_CPU_SCALAR; // AVX2, BMI2
-    if ((saved & 0xe6) != 0xe6) return HT_CPU_AVX2;       // + opmask, zmm 0-15, zmm 16-31
+    enum ht_cpu_level without_512 = has_avx_vnni() ? HT_CPU_AVX2VNNI : HT_CPU_AVX2;
+    if ((saved & 0xe6) != 0xe6) return without_512; // + opmask, zmm 0-15, zmm 16-31
     bool f = has(b7, 16), dq = has(b7, 17), bw = has(b7, 30), vl = has(b7, 31);
-    if (!f || !dq || !bw || !vl) return HT_CPU_AVX2;
+    if (!f || !dq || !bw || !vl) return without_512;
     if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) return HT_CPU_AVX512;
     bool vbmi = has(c7, 1), vnni = has(c7, 11), bf16 = has(a71, 5);
     return vbmi && vnni && bf16 ? HT_CPU_AVX512VNNI : HT_CPU_AVX512;
 }
 
 bool ht_cpu_level_usable(enum ht_cpu_level l) {
-    return l >= HT_CPU_SCALAR && l <= HT_CPU_AVX512VNNI && l <= ht_cpu_best_level();
+    if (l < HT_CPU_SCALAR || l > HT_CPU_AVX512VNNI || l > ht_cpu_best_level()) return false;
+    return l != HT_CPU_AVX2VNNI || has_avx_vnni();
 }
 
 #elif defined(__aarch64__)

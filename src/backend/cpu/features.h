@@ -9,7 +9,8 @@
 enum ht_cpu_level {
     HT_CPU_SCALAR,
     HT_CPU_AVX2,         // AVX2, FMA, F16C, BMI2
-    HT_CPU_AVX512,       // + AVX-512 F, BW, DQ, VL
+    HT_CPU_AVX2VNNI,     // + AVX-VNNI (vpdpbusd on 256 bits)
+    HT_CPU_AVX512,       // AVX2 + AVX-512 F, BW, DQ, VL
     HT_CPU_AVX512VNNI,   // + VNNI, VBMI, BF16
     HT_CPU_NEON,         // AArch64 base
     HT_CPU_NEON_DOTPROD, // + dotprod

@@ -8,7 +8,7 @@ void ht_vec_kernels_init(struct ht_vec_kernels *k, enum ht_cpu_level level) {
     if (level == HT_CPU_SCALAR) return;
 #if defined(__x86_64__)
     ht_vec_init_avx2(k);
-    if (level == HT_CPU_AVX2) return;
+    if (level == HT_CPU_AVX2 || level == HT_CPU_AVX2VNNI) return;
     ht_vec_init_avx512(k);
 #elif defined(__aarch64__)
     ht_vec_init_neon(k);

@@ -444,13 +444,10 @@ static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type
             UNROLL for (int i = 0; i < nv; i++) row[i] =
                 n < HT_LANES ? page_load_n(type, v[page], at, n)
                              : page_load(type, v[page], at + i * HT_LANES);
-            UNROLL for (int r = 0; r < nr; r++) {
-                struct v16 pr = v_set1(p[r * nb * HT_TILE + j]);
-                UNROLL for (int i = 0; i < nv; i++) {
-                    if (nb > 1 && i > 0 && i % per_block == 0)
-                        pr = v_set1(p[(r * nb + i / per_block) * HT_TILE + j]);
-                    sum[r][i] = v_fma(pr, row[i], sum[r][i]);
-                }
+            UNROLL for (int r = 0; r < nr; r++) UNROLL for (int b = 0; b < nb; b++) {
+                struct v16 pr = v_set1(p[(r * nb + b) * HT_TILE + j]);
+                UNROLL for (int i = 0; i < per_block; i++) sum[r][b * per_block + i] =
+                    v_fma(pr, row[b * per_block + i], sum[r][b * per_block + i]);
             }
         }
     }

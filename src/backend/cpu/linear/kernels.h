@@ -47,7 +47,8 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 // instructions keep the rounded values as float, the others as uint16_t; a row has room for floats.
 
 // Weights of 32 rows x n_k, made by a packer for the tile of its own level.
-//   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (level avx512vnni)
+//   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni)
+//          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, min [n_k / group][32]
 //   f32:   code is float [n_k][32]
 //   bf16:  code is uint16_t [n_k / 2][32][2]
@@ -97,9 +98,10 @@ struct ht_linear_kernels {
 
 extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)
-extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx512, ht_linear_avx512vnni;
+extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2vnni;
+extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni;
 #elif defined(__aarch64__)
-extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod;
+extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht_linear_neon_i8mm;
 #endif
 
 // Pieces that levels share.

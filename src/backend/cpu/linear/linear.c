@@ -240,12 +240,13 @@ const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
     switch (level) {
 #if defined(__x86_64__)
     case HT_CPU_AVX2: return &ht_linear_avx2;
+    case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
     case HT_CPU_AVX512: return &ht_linear_avx512;
     case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
 #elif defined(__aarch64__)
     case HT_CPU_NEON: return &ht_linear_neon;
-    case HT_CPU_NEON_DOTPROD:
-    case HT_CPU_NEON_I8MM: return &ht_linear_neon_dotprod;
+    case HT_CPU_NEON_DOTPROD: return &ht_linear_neon_dotprod;
+    case HT_CPU_NEON_I8MM: return &ht_linear_neon_i8mm;
 #endif
     default: return &ht_linear_scalar;
     }

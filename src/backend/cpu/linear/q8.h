@@ -7,6 +7,8 @@
 //   dot4_small(...)       the same for codes that are 0 .. 127
 //   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens
 //   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most 6)
+//   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
+//                         for TILE_ROWS rows; in front store_codes(), the panel's layout
 #ifndef HT_LINEAR_Q8_H
 #define HT_LINEAR_Q8_H
 
@@ -79,6 +81,14 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t 
 
 // ---- packers -----------------------------------------------------------------------------------
 
+#ifndef OWN_TILE
+// Two neighbouring vectors of codes, to 256 bytes of a panel.
+INLINE void store_codes(uint8_t *code, vi first, vi second) {
+    *(vi *)(void *)code = first;
+    *(vi *)(void *)(code + 128) = second;
+}
+#endif
+
 INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
                  const struct ht_panel *p) {
     const struct shape s = shape_of(f);
@@ -102,10 +112,10 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
                 raw(f, q, row_bytes, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
-                    UNROLL(8)
-                    for (int i = 0; i < 8; i++, code += 128) {
-                        vi c = codes(f, r, (int)j, i);
-                        *(vi *)(void *)code = add ? add_bytes(c, add) : c;
+                    UNROLL(4)
+                    for (int i = 0; i < 8; i += 2, code += 256) {
+                        vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
+                        store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
                     }
                 }
             }
@@ -129,6 +139,13 @@ INLINE vf fold(vf y, vi isum, vf scale, float a_scale) {
 INLINE const struct ht_act_q8 *act_of(const uint8_t *act, size_t stride, uint32_t token) {
     return (const void *)(act + token * stride);
 }
+
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead);
+
+#ifndef OWN_TILE
+#define TILE_ROWS (TILE_VECTORS * LANES)
 
 // n tokens x TILE_VECTORS vectors of rows over a chunk: n sums of integers and n of floats a
 // vector, its codes, one broadcast.
@@ -193,10 +210,11 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
         for (int v = 0; v < TILE_VECTORS; v++) store_floats(acc + i * 32 + v * LANES, y[i][v]);
     }
 }
+#endif
 
 INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_panel *p,
                   const struct ht_tile_args *t) {
-    const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
+    const uint32_t m = TILE_TOKENS, rows = TILE_ROWS;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
     struct ahead ahead = ahead_of(t, n_tiles * t->n_k / HT_Q8_BLOCK);
     uint32_t token = 0;

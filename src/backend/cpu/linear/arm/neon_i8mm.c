@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// The linear kernels of the level neon_i8mm: smmla multiplies two rows by two tokens, eight weights
+// at a time; streams add four products a lane by sdot. BF16 runs the f32 kernels of every AArch64
+// level (docs/kernels.md says why). No state; any thread.
+#include "backend/cpu/linear/arm/float.h"
+#include "backend/cpu/linear/arm/vec_neon.h"
+
+#define CODES_SIGNED  1
+#define TILE_ROWS     8
+#define TILE_TOKENS   6
+#define STREAM_TOKENS 4
+#define OWN_TILE      1
+
+INLINE vi dot4(vi acc, vi code, vi q) {
+    return (vi)vdotq_s32((int32x4_t)acc, (int8x16_t)code, (int8x16_t)q);
+}
+#define dot4_small dot4
+
+// Eight weights of a row lie together: of each four rows, two in the first 128 bytes of the panel's
+// 256 and two in the second.
+INLINE void store_codes(uint8_t *code, vi first, vi second) {
+    vst1q_s32((void *)code, vzip1q_s32((int32x4_t)first, (int32x4_t)second));
+    vst1q_s32((void *)(code + 128), vzip2q_s32((int32x4_t)first, (int32x4_t)second));
+}
+
+#include "backend/cpu/linear/q8.h"
+
+#define ROW_PAIRS   (TILE_ROWS / 2)
+#define TOKEN_PAIRS (TILE_TOKENS / 2)
+
+// acc[i][j] + sum of w[i][0 .. 7] * q[j][0 .. 7], lane 2 i + j.
+INLINE vi matrix(vi acc, vi w, vi q) {
+    return (vi)vmmlaq_s32((int32x4_t)acc, (int8x16_t)w, (int8x16_t)q);
+}
+
+// One number a token, in the lanes of both rows.
+INLINE vf pair_of(float first, float second) {
+    return (vf){first, second, first, second};
+}
+
+// Lane i of four rows twice, for both tokens: rows 0 and 1, rows 2 and 3.
+INLINE void twice(const float *p, vf out[2]) {
+    float32x4_t x = vld1q_f32(p);
+    out[0] = (vf)vzip1q_f32(x, x);
+    out[1] = (vf)vzip2q_f32(x, x);
+}
+
+// Eight rows x n tokens, of which the last stands twice if n is odd. Registers hold [2 rows][2
+// tokens]; element by element the arithmetic is that of every level.
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead) {
+    const uint32_t pairs = (n + 1) / 2;
+    const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
+    const float *scale = p->scale + row, *min = p->min + row;
+    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const size_t stride = t->act_stride;
+    vf y[TOKEN_PAIRS][ROW_PAIRS];
+    UNROLL(3)
+    for (uint32_t i = 0; i < pairs; i++) {
+        const float *second = acc + (2 * i + 1 < n ? 2 * i + 1 : 2 * i) * HT_ROW_GROUP;
+        UNROLL(2)
+        for (int v = 0; v < ROW_PAIRS; v += 2) {
+            float32x4_t a = vld1q_f32(acc + 2 * i * HT_ROW_GROUP + 2 * v);
+            float32x4_t b = vld1q_f32(second + 2 * v);
+            y[i][v] = (vf)vzip1q_f32(a, b);
+            y[i][v + 1] = (vf)vzip2q_f32(a, b);
+        }
+    }
+    for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
+        ahead_step(ahead, t);
+        for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
+            vi s[TOKEN_PAIRS][ROW_PAIRS];
+            UNROLL(3)
+            for (uint32_t i = 0; i < pairs; i++) {
+                UNROLL(4)
+                for (int v = 0; v < ROW_PAIRS; v++) s[i][v] = splat_int(0);
+            }
+            UNROLL(4)
+            for (uint32_t c = 0; c < group / 8; c++, code += 256) {
+                vi q[TOKEN_PAIRS];
+                UNROLL(3)
+                for (uint32_t i = 0; i < pairs; i++) {
+                    const uint32_t other = 2 * i + 1 < n ? 2 * i + 1 : 2 * i;
+                    const int8_t *a = act_of(act, stride, 2 * i)->q + h * 16 + c * 8;
+                    const int8_t *b = act_of(act, stride, other)->q + h * 16 + c * 8;
+                    q[i] = (vi)vcombine_s8(vld1_s8(a), vld1_s8(b));
+                }
+                UNROLL(4)
+                for (int v = 0; v < ROW_PAIRS; v++) {
+                    vi w = *(const vi *)(const void *)(code + v % 2 * 128 + v / 2 * 16);
+                    UNROLL(3)
+                    for (uint32_t i = 0; i < pairs; i++) s[i][v] = matrix(s[i][v], w, q[i]);
+                }
+            }
+            UNROLL(2)
+            for (int v = 0; v < ROW_PAIRS; v += 2) {
+                vf sc[2], m[2];
+                twice(scale + 2 * v, sc);
+                if (has_min) twice(min + 2 * v, m);
+                UNROLL(3)
+                for (uint32_t i = 0; i < pairs; i++) {
+                    const struct ht_act_q8 *a = act_of(act, stride, 2 * i);
+                    const struct ht_act_q8 *b = 2 * i + 1 < n ? act_of(act, stride, 2 * i + 1) : a;
+                    vf a_scale = pair_of(a->scale, b->scale), a_sum = splat(0.0f);
+                    if (has_min)
+                        a_sum = group == 16 ? pair_of(a->sum_half[h], b->sum_half[h])
+                                            : pair_of(a->sum, b->sum);
+                    UNROLL(2)
+                    for (int w = 0; w < 2; w++) {
+                        vf *out = &y[i][v + w], sum = __builtin_convertvector(s[i][v + w], vf);
+                        *out = fma_add(sum * sc[w], a_scale, *out);
+                        if (has_min) *out = fma_sub(m[w], a_sum, *out);
+                    }
+                }
+            }
+        }
+    }
+    UNROLL(3)
+    for (uint32_t i = 0; i < pairs; i++) {
+        UNROLL(2)
+        for (int v = 0; v < ROW_PAIRS; v += 2) {
+            float *out = acc + 2 * i * HT_ROW_GROUP + 2 * v;
+            float32x4_t a = (float32x4_t)y[i][v], b = (float32x4_t)y[i][v + 1];
+            vst1q_f32(out, vuzp1q_f32(a, b));
+            if (2 * i + 1 < n) vst1q_f32(out + HT_ROW_GROUP, vuzp2q_f32(a, b));
+        }
+    }
+}
+
+const struct ht_linear_kernels ht_linear_neon_i8mm = {
+    .name = "neon_i8mm",
+    .bf16_bytes = 4,
+    .act_q8 = act_q8,
+    .act_bf16 = ht_act_bf16_scalar,
+    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS},
+};

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The linear kernels of the level avx2vnni: vpdpbusd on 256 bits, unsigned codes as in avx512vnni,
+// everything else as in avx2. tests/kern builds this file a second time with AVX-512's encoding of
+// the same instruction, for machines that have only that one. No state; any thread.
+#include "backend/cpu/linear/x86/vec_avx2.h"
+
+#define CODES_SIGNED  0
+#define TILE_VECTORS  1
+#define TILE_TOKENS   6
+#define STREAM_TOKENS 3
+
+INLINE vi dot4(vi acc, vi code, vi q) {
+#if defined(__AVXVNNI__)
+    return (vi)_mm256_dpbusd_avx_epi32((__m256i)acc, (__m256i)code, (__m256i)q);
+#else
+    return (vi)_mm256_dpbusd_epi32((__m256i)acc, (__m256i)code, (__m256i)q);
+#endif
+}
+#define dot4_small dot4
+
+#include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/x86/float.h"
+
+const struct ht_linear_kernels ht_linear_avx2vnni = {
+    .name = "avx2vnni",
+    .bf16_bytes = 4,
+    .act_q8 = act_q8,
+    .act_bf16 = ht_act_bf16_scalar,
+    .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2},
+               [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2},
+               [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2},
+               Q8_FORMATS},
+};
