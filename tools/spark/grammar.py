@@ -65,6 +65,12 @@ def rows(table, *forms):
 PEOPLE = [person(n, True) for n in words.GIRLS] + [person(n, False) for n in words.BOYS]
 OBJECTS = [dict(noun(n), part=part, fix=fix, light=light) for n, part, fix, light in words.OBJECTS]
 
+
+def places(part):
+    """A third of the places: where a story names several, each variable has places of its own."""
+    return [{"": place, "at": at, "At": at[0].upper() + at[1:]} for place, at in words.PLACES[part::3]]
+
+
 # every type of variable and the entries that it may stand for
 DOMAINS = {
     "person": PEOPLE,
@@ -74,7 +80,7 @@ DOMAINS = {
     "fragile": [o for o in OBJECTS if o["part"]],
     "colour": rows([(c,) for c in words.COLOURS], ""),
     "home": rows([(h,) for h in words.HOMES], ""),
-    "place": [{"": place, "at": at, "At": at[0].upper() + at[1:]} for place, at in words.PLACES],
+    "place": places(0), "other place": places(1), "third place": places(2),
     "water": rows([(p, "by " + p) for p in ("the river", "the lake", "the pond", "the old mill")], "", "at"),
     "relative": rows([(r,) for r in words.RELATIVES], ""),
     "stuck": rows(words.STUCK, "", "tool"),
@@ -95,13 +101,13 @@ DOMAINS = {
 
 # the type of every variable that a template may name; plots override O with a narrower type
 TYPES = {"H": "person", "F": "person", "K": "kind", "G": "kind", "O": "object", "C": "colour", "L": "home",
-         "P": "place", "Q": "place", "R": "place", "M": "relative", "S": "stuck", "U": "hiding", "E": "food",
+         "P": "place", "Q": "other place", "R": "third place", "M": "relative", "S": "stuck", "U": "hiding", "E": "food",
          "A": "skill", "B": "fear", "Y": "baby", "D": "build", "N": "plant", "W": "storm", "T": "shelter", "J": "job",
          "X": "trouble", "V": "water",
          "Z": "hurdle", "I": "treasure"}
 
 # variables that may not stand for the same entry
-DISTINCT = [("H", "F"), ("P", "Q"), ("Q", "R"), ("P", "R")]
+DISTINCT = [("H", "F")]
 # a kind of character and the person it belongs to: girls are not boys, animals may be either
 KIND_OF = [("H", "K"), ("F", "G")]
 

@@ -2,7 +2,9 @@
 """The plots: each is a list of steps, each step a list of variants, each variant a template of one or more sentences.
 
 An empty variant makes a step optional. The steps are written so that every pronoun has its noun in reach: a hero's
-pronoun comes after the hero was named, a friend's only in a sentence that names the friend or follows one that does.
+pronoun comes after the hero was named, a friend's only in a sentence that names the friend or follows one that does. Where
+the variants of a step begin with different characters, they begin with different words: whoever tells the story one word
+at a time has then chosen the sentence before the name.
 """
 
 TRAITS = "[little|kind|brave|clever|quiet|cheerful|curious|gentle|young|friendly]"
@@ -30,7 +32,7 @@ THANKS = [
     "{H} thanked {F}[| with a big smile| and gave {F.him} a hug].",
     "\"You are a [good|true|great] friend,\" {H} [said|told {F}]" + ADVERBS + ".",
 ]
-PRAISE = ["\"You are welcome,\" said {F}.", "{F} [smiled|laughed|nodded].", ""]
+PRAISE = ["\"You are welcome,\" said {F}.", "\"You are welcome,\" said {F} and [smiled|laughed|nodded].", ""]
 FRIENDS = [
     "From that day on, {H} and {F} were [good friends|best friends].",
     "After that, {H} and {F} [played together every day|were the best of friends].",
@@ -91,8 +93,8 @@ BROKEN = [
     ["\"Do not worry,\" said {F}. \"We can mend it with {O.fix}.\"", "\"I can mend it with {O.fix},\" said {F}.",
      "\"We only need {O.fix},\" said {F}."],
     ["{F} went to get {O.fix}.", "{F} had {O.fix} at home.", ""],
-    ["[Together, they|They worked together and] mended the {O.part}.", "{F} mended the {O.part}, and {H} helped {F.him}.",
-     "{H} held the {O}, and {F} mended the {O.part}."],
+    ["[Together, they|They worked together and] mended the {O.part}.", "Carefully, {F} mended the {O.part}, and {H} "
+     "helped {F.him}.", "While {H} held the {O}, {F} mended the {O.part}."],
     ["[Soon|At last], the {C} {O} was as good as new.", "Now the {O} was as good as new.", "The {O} was whole again."],
     THANKS, PRAISE,
     FRIENDS,
@@ -161,8 +163,8 @@ GIFT = [
     INTRO,
     ["{H} had a good friend, {G.a} named {F}.", "{H.His} best friend was {F}, a " + TRAITS + " {G}."],
     ["Soon it was the birthday of {F}.", "The birthday of {F} was near."],
-    ["{H} wanted to give {F} a {C} {O}.", "{F} wished for a {C} {O}.", "{H} saw a {C} {O} at the market. {H.He} "
-     "wanted to give it to {F}."],
+    ["So {H} wanted to give {F} a {C} {O}.", "More than anything, {F} wished for a {C} {O}.",
+     "At the market, {H} saw a {C} {O}. {H.He} wanted to give it to {F}."],
     ["But {H} had no money.", "But {H} had only one coin.", "But the {O} cost five coins."],
     ["So {H} went to {J}. \"Can I work for you?\" {H.he} asked.", "So {H} went to work for {J}.",
      "\"I can work for you,\" {H} told {J}."],
@@ -210,7 +212,8 @@ TRIP = [
     ["\"Look! We can wait {T},\" said {F}.", "\"Come with me,\" said {F}. \"We can sit {T}.\"",
      "{F} had an idea. \"Let us wait {T},\" {F.he} said."],
     ["They ran fast and sat down {T}.", "Soon they sat {T}, warm and dry.", "So they sat {T} and waited."],
-    ["{F} told a [funny|long] story, and {H} laughed.", "{H} sang a song, and {F} clapped {F.his} hands.",
+    ["There {F} told a [funny|long] story, and {H} laughed.",
+     "To pass the time, {H} sang a song, and {F} clapped {F.his} hands.",
      "They told each other stories.", ""],
     ["At last, {W.over}.", "After an hour, {W.over}.", "Then {W.over}, and the sun came out."],
     ["{H} and {F} ate all the {E.s}.", "They opened the basket and ate the {E.s}.",

@@ -9,7 +9,9 @@ from chat import apart
 CITIES = [row[1] for row in facts.table(facts.CAPITALS)] + """Hamburg Munich Cologne Milan Naples Venice Lyon Nice Porto
 Seville Valencia Zurich Geneva Basel Rotterdam Antwerp Bristol Leeds Glasgow Cardiff Oxford Boston Chicago Denver Seattle
 Houston Toronto Montreal Vancouver Sydney Melbourne Perth Osaka Kyoto Mumbai Lagos Accra Dakar Tunis""".split()
-ROOMS = ["kitchen", "bedroom", "bathroom", "living room", "hall", "garage", "office", "cellar", "attic", "garden"]
+ROOMS = ["kitchen", "bedroom", "bathroom", "living room", "hall", "garage", "office", "cellar", "attic", "garden",
+         "library", "workshop", "pantry", "study", "nursery", "dining room", "guest room", "laundry", "porch", "stable",
+         "shed", "corridor", "playroom", "tower"]
 SKIES = ["sunny", "cloudy", "rainy", "windy", "foggy", "clear"]
 MESSAGES_WHO = ["I", "We"]
 MESSAGES_DO = ["will be late", "are at home" , "have arrived", "need some milk", "found the key", "bought a cake",

@@ -25,7 +25,9 @@ static void int8_i8mm(uint64_t n) {
 
 static void bf16_i8mm(uint64_t n) {
     float32x4_t sum[HT_PEAK_SUMS];
-    bfloat16x8_t x = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)), y = x; // 1
+    uint16x8_t one = vdupq_n_u16(0x3f80);
+    __asm__ volatile("" : "+w"(one)); // gcc would make the constant by an instruction of FP16
+    bfloat16x8_t x = vreinterpretq_bf16_u16(one), y = x;
     UNROLL
     for (int i = 0; i < HT_PEAK_SUMS; i++) {
         sum[i] = vdupq_n_f32(0);

@@ -366,8 +366,8 @@ FORMAT(HT_IQ4_NL, iq4_nl)
 FORMAT(HT_IQ4_XS, iq4_xs)
 FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
-// Their streams would be 30 to 40 KB of code each, more than the first-level cache holds, and read one
-// token's weights only a tenth (IQ3_S) or a third (TQ1_0) faster than a panel does.
+// Their streams would be 30 to 40 KB of code each, more than the first-level cache holds, and read
+// one token's weights only a tenth (IQ3_S) or a third (TQ1_0) faster than a panel does.
 PACK(HT_IQ3_S, iq3_s)
 PACK(HT_TQ1_0, tq1_0)
 #undef FORMAT
