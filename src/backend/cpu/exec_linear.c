@@ -170,13 +170,14 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
         atomic_uint *taken = ht_cpu_taken(p, s, owner);
         size_t begin, end, at, last = SIZE_MAX;
         ht_team_share(n_groups, 1, owner, n, &begin, &end);
-        size_t piece = (end - begin) / PIECES + ((end - begin) / PIECES == 0);
+        size_t piece = (end - begin + PIECES - 1) / PIECES;
         while ((at = begin + atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * piece) <
                end) {
             struct range r = {at * HT_ROW_GROUP,
                               (at + piece < end ? at + piece : end) * HT_ROW_GROUP,
                               end * HT_ROW_GROUP, at == last};
             if (r.end > width) r.end = width;
+            if (r.ahead_end > width) r.ahead_end = width;
             if (s->prep != HT_NONE)
                 run_prepared(p, s, &r, thread);
             else

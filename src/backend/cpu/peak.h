@@ -37,4 +37,28 @@ HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_c
                                                  uint64_t max_bytes, struct hearth_ceilings *out,
                                                  struct hearth_error *err);
 
+// A loop of struct ht_peak_kernels: HT_PEAK_SUMS independent sums of `type`, each increased by
+// step(sum, x, y). To the compiler x is something else each time, and no sum what another is; reg
+// is the constraint of a vector register in asm.
+#define HT_PEAK_LOOP(name, type, zero, operand, value, reg, step)                                  \
+    static void name(uint64_t n) {                                                                 \
+        type sum[HT_PEAK_SUMS];                                                                    \
+        operand x = value, y = value;                                                              \
+        __asm__ volatile("" : "+" reg(y));                                                         \
+        UNROLL                                                                                     \
+        for (int i = 0; i < HT_PEAK_SUMS; i++) {                                                   \
+            sum[i] = zero;                                                                         \
+            __asm__ volatile("" : "+" reg(sum[i]));                                                \
+        }                                                                                          \
+        for (; n > 0; n--) {                                                                       \
+            UNROLL                                                                                 \
+            for (int i = 0; i < HT_PEAK_SUMS; i++) {                                               \
+                __asm__ volatile("" : "+" reg(x));                                                 \
+                sum[i] = step(sum[i], x, y);                                                       \
+            }                                                                                      \
+        }                                                                                          \
+        UNROLL                                                                                     \
+        for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::reg(sum[i]));                 \
+    }
+
 #endif

@@ -6,41 +6,13 @@
 #include "backend/cpu/peak.h"
 #include "backend/cpu/vec_unroll.h"
 
-static void int8_neon(uint64_t n) {
-    int32x4_t sum[HT_PEAK_SUMS];
-    int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(5);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = vdupq_n_s32(0);
-        __asm__ volatile("" : "+w"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) {
-            __asm__ volatile("" : "+w"(x), "+w"(y)); // anything, as far as the compiler knows
-            int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y)), high = vmull_high_s8(x, y);
-            sum[i] = vpadalq_s16(sum[i], vaddq_s16(low, high));
-        }
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"w"(sum[i]));
+static INLINE int32x4_t add_codes(int32x4_t sum, int8x16_t x, int8x16_t y) {
+    int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y)), high = vmull_high_s8(x, y);
+    return vpadalq_s16(sum, vaddq_s16(low, high));
 }
 
-static void f32_neon(uint64_t n) {
-    float32x4_t sum[HT_PEAK_SUMS], x = vdupq_n_f32(1.0f), y = vdupq_n_f32(1.0f);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = vdupq_n_f32(0);
-        __asm__ volatile("" : "+w"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = vfmaq_f32(sum[i], x, y);
-        __asm__ volatile("" : "+w"(x));
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"w"(sum[i]));
-}
+HT_PEAK_LOOP(int8_neon, int32x4_t, vdupq_n_s32(0), int8x16_t, vdupq_n_s8(3), "w", add_codes)
+HT_PEAK_LOOP(f32_neon, float32x4_t, vdupq_n_f32(0), float32x4_t, vdupq_n_f32(1.0f), "w", vfmaq_f32)
 
 static void read_neon(const void *p, size_t n_bytes) {
     const uint8_t *b = p;

@@ -5,22 +5,7 @@
 #include "backend/cpu/peak.h"
 #include "backend/cpu/vec_unroll.h"
 
-static void int8_dotprod(uint64_t n) {
-    int32x4_t sum[HT_PEAK_SUMS];
-    int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(5);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = vdupq_n_s32(0);
-        __asm__ volatile("" : "+w"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = vdotq_s32(sum[i], x, y);
-        __asm__ volatile("" : "+w"(x));
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"w"(sum[i]));
-}
+HT_PEAK_LOOP(int8_dotprod, int32x4_t, vdupq_n_s32(0), int8x16_t, vdupq_n_s8(3), "w", vdotq_s32)
 
 void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k) {
     k->int8 = int8_dotprod;

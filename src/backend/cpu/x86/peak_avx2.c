@@ -6,41 +6,17 @@
 #include "backend/cpu/peak.h"
 #include "backend/cpu/vec_unroll.h"
 
-static void int8_avx2(uint64_t n) {
-    __m256i sum[HT_PEAK_SUMS], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5);
-    __m256i ones = _mm256_set1_epi16(1);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = _mm256_setzero_si256();
-        __asm__ volatile("" : "+x"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) {
-            __asm__ volatile("" : "+x"(x)); // anything, as far as the compiler knows
-            __m256i pairs = _mm256_maddubs_epi16(x, y);
-            sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(pairs, ones));
-        }
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"x"(sum[i]));
+static INLINE __m256i add_codes(__m256i sum, __m256i x, __m256i y) {
+    __m256i pairs = _mm256_maddubs_epi16(x, y);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+static INLINE __m256 add_floats(__m256 sum, __m256 x, __m256 y) {
+    return _mm256_fmadd_ps(x, y, sum);
 }
 
-static void f32_avx2(uint64_t n) {
-    __m256 sum[HT_PEAK_SUMS], x = _mm256_set1_ps(1.0f), y = _mm256_set1_ps(1.0f);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = _mm256_setzero_ps();
-        __asm__ volatile("" : "+x"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = _mm256_fmadd_ps(x, y, sum[i]);
-        __asm__ volatile("" : "+x"(x));
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"x"(sum[i]));
-}
+HT_PEAK_LOOP(int8_avx2, __m256i, _mm256_setzero_si256(), __m256i, _mm256_set1_epi8(3), "x",
+             add_codes)
+HT_PEAK_LOOP(f32_avx2, __m256, _mm256_setzero_ps(), __m256, _mm256_set1_ps(1.0f), "x", add_floats)
 
 static void read_avx2(const void *p, size_t n_bytes) {
     const __m256i *v = p;

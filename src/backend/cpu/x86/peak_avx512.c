@@ -5,41 +5,17 @@
 #include "backend/cpu/peak.h"
 #include "backend/cpu/vec_unroll.h"
 
-static void int8_avx512(uint64_t n) {
-    __m512i sum[HT_PEAK_SUMS], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5);
-    __m512i ones = _mm512_set1_epi16(1);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = _mm512_setzero_si512();
-        __asm__ volatile("" : "+v"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) {
-            __asm__ volatile("" : "+v"(x)); // anything, as far as the compiler knows
-            __m512i pairs = _mm512_maddubs_epi16(x, y);
-            sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pairs, ones));
-        }
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"v"(sum[i]));
+static INLINE __m512i add_codes(__m512i sum, __m512i x, __m512i y) {
+    __m512i pairs = _mm512_maddubs_epi16(x, y);
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+static INLINE __m512 add_floats(__m512 sum, __m512 x, __m512 y) {
+    return _mm512_fmadd_ps(x, y, sum);
 }
 
-static void f32_avx512(uint64_t n) {
-    __m512 sum[HT_PEAK_SUMS], x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1.0f);
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) {
-        sum[i] = _mm512_setzero_ps();
-        __asm__ volatile("" : "+v"(sum[i])); // nothing that another sum might be
-    }
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) sum[i] = _mm512_fmadd_ps(x, y, sum[i]);
-        __asm__ volatile("" : "+v"(x));
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"v"(sum[i]));
-}
+HT_PEAK_LOOP(int8_avx512, __m512i, _mm512_setzero_si512(), __m512i, _mm512_set1_epi8(3), "v",
+             add_codes)
+HT_PEAK_LOOP(f32_avx512, __m512, _mm512_setzero_ps(), __m512, _mm512_set1_ps(1.0f), "v", add_floats)
 
 static void read_avx512(const void *p, size_t n_bytes) {
     const __m512i *v = p;
