@@ -5,7 +5,6 @@
 // nothing.
 #include "base/cpus.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +12,9 @@
 #include <unistd.h>
 
 #include "base/team.h"
+#include "base/text_file.h"
 
 #define N_PATH 4096
-
-// Reads the front of a small file; false if there is none.
-static bool read_text(const char *path, char *buf, size_t n_buf) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, buf, n_buf - 1);
-    close(fd);
-    if (n < 0) return false;
-    buf[n] = 0;
-    return true;
-}
 
 static int cores_of(long long quota, long long period) {
     if (quota <= 0 || period <= 0) return 0; // -1 or "max": no quota
@@ -39,17 +28,17 @@ static int folder_quota(const char *folder, bool v2) {
     long long quota = 0, period = 0;
     if (v2) {
         snprintf(path, sizeof path, "%s/cpu.max", folder);
-        if (!read_text(path, text, sizeof text)) return 0;
+        if (!ht_read_text(path, text, sizeof text)) return 0;
         char *end;
         quota = strtoll(text, &end, 10); // "max 100000": no digits, quota 0
         period = strtoll(end, NULL, 10);
         return cores_of(quota, period);
     }
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_text(path, text, sizeof text)) return 0;
+    if (!ht_read_text(path, text, sizeof text)) return 0;
     quota = strtoll(text, NULL, 10);
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!read_text(path, text, sizeof text)) return 0;
+    if (!ht_read_text(path, text, sizeof text)) return 0;
     period = strtoll(text, NULL, 10);
     return cores_of(quota, period);
 }
@@ -122,7 +111,7 @@ int ht_cpus_quota(const char *root, const char *groups) {
 static bool read_cpu_text(const char *root, int cpu, const char *file, char *buf, size_t n_buf) {
     char path[N_PATH];
     int n = snprintf(path, sizeof path, "%s/cpu%d/%s", root, cpu, file);
-    return n > 0 && (size_t)n < sizeof path && read_text(path, buf, n_buf);
+    return n > 0 && (size_t)n < sizeof path && ht_read_text(path, buf, n_buf);
 }
 
 // A positive number from a CPU's file; 0: none.
@@ -198,7 +187,7 @@ void ht_cpus_get(struct ht_cpus *out) {
         ht_cpus_cores("/sys/devices/system/cpu", &mask, &c.n_cores, &c.n_fast);
     }
     char groups[4096];
-    if (read_text("/proc/self/cgroup", groups, sizeof groups))
+    if (ht_read_text("/proc/self/cgroup", groups, sizeof groups))
         c.n_quota = ht_cpus_quota("/sys/fs/cgroup", groups);
     *out = c;
 }

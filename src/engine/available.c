@@ -2,13 +2,12 @@
 // How much memory there is for us: what the kernel calls MemAvailable, and the limits of the memory
 // control groups (both versions) from the process's own up to the root. Page cache inside a group
 // counts as available, since the kernel drops it first (and a model file just read lies there).
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/text_file.h"
 #include "engine/engine_internal.h"
 
 #define TEXT_MAX 8192
@@ -18,17 +17,7 @@ static bool read_text(char text[TEXT_MAX], const char *dir, const char *group, c
     char path[4096];
     int n = snprintf(path, sizeof path, "%s%s/%s", dir, group, file);
     if (n < 0 || (size_t)n >= sizeof path) return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    size_t len = 0;
-    for (;;) {
-        ssize_t got = read(fd, text + len, TEXT_MAX - 1 - len);
-        if (got <= 0) break;
-        len += (size_t)got;
-    }
-    close(fd);
-    text[len] = 0;
-    return len > 0;
+    return ht_read_text(path, text, TEXT_MAX) && text[0];
 }
 
 static bool parse_u64(const char *text, uint64_t *out) {

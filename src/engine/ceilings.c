@@ -16,16 +16,15 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 
 enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                        struct hearth_ceilings *out, struct hearth_error *err) {
-    const char *name = o->backend ? o->backend : "cpu";
-    const struct ht_backend_ops *ops = ht_backend_find(name);
-    if (!ops)
-        return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
-                       ht_backend_names());
+    const struct ht_backend_ops *ops;
+    struct ht_backend_options bo;
+    enum hearth_status status = ht_engine_find_backend(o, NULL, &ops, &bo, err);
+    if (status) return status;
     if (budget_ms < 1 || budget_ms > 10000)
         return ht_fail(err, HEARTH_E_ARG, "budget_ms is %" PRIu32 ", expected 1 to 10000",
                        budget_ms);
     if (!ops->ceilings)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", name);
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", ops->name);
     uint64_t cache = 0, available = ht_engine_available(NULL);
 #if defined(_SC_LEVEL3_CACHE_SIZE)
     long said = sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
@@ -40,10 +39,8 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
                        "measuring how fast memory is read would take %llu MB, more than a quarter "
                        "of what is available",
                        MIN_BUFFER_BYTES >> 20);
-    struct ht_backend_options bo = {
-        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
     struct ht_backend *b;
-    enum hearth_status status = ops->open(&bo, &b, err);
+    status = ops->open(&bo, &b, err);
     if (status) return status;
     status = ops->ceilings(b, budget_ms, least < most ? least : most, most, out, err);
     ops->close(b);

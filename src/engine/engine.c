@@ -17,21 +17,31 @@ uint64_t ht_engine_available(const struct ht_engine_tuning *tuning) {
     return ht_memory_available("/proc", "/sys/fs/cgroup");
 }
 
+enum hearth_status ht_engine_find_backend(const struct hearth_engine_options *o,
+                                          const struct ht_engine_tuning *tuning,
+                                          const struct ht_backend_ops **ops,
+                                          struct ht_backend_options *options,
+                                          struct hearth_error *err) {
+    const char *name = o->backend ? o->backend : "cpu";
+    *ops = tuning && tuning->backend ? tuning->backend : ht_backend_find(name);
+    if (!*ops)
+        return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
+                       ht_backend_names());
+    *options = (struct ht_backend_options){
+        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
+    return HEARTH_OK;
+}
+
 enum hearth_status ht_engine_open_backend(const struct ht_engine_source *source,
                                           const struct hearth_engine_options *o,
                                           const struct ht_engine_tuning *tuning,
                                           const struct ht_backend_ops **ops,
                                           struct ht_backend **backend, struct hearth_error *err) {
-    const char *name = o->backend ? o->backend : "cpu";
-    const struct ht_backend_ops *found =
-        tuning && tuning->backend ? tuning->backend : ht_backend_find(name);
-    if (!found)
-        return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
-                       ht_backend_names());
-    struct ht_backend_options bo = {
-        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
+    const struct ht_backend_ops *found;
+    struct ht_backend_options bo;
     struct ht_backend *opened;
-    enum hearth_status status = found->open(&bo, &opened, err);
+    enum hearth_status status = ht_engine_find_backend(o, tuning, &found, &bo, err);
+    if (!status) status = found->open(&bo, &opened, err);
     if (status) return status;
     for (uint32_t i = 0; i < source->plan->n_steps; i++) {
         const struct ht_step *s = &source->plan->steps[i];

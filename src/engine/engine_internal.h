@@ -139,6 +139,12 @@ uint64_t ht_engine_table_bytes(const struct ht_limits *limits, uint32_t n_seqs);
 
 // ---- engine.c -----------------------------------------------------------------------------------
 
+// The backend that the options name (or the tuning brings), and what to open it with.
+HT_MUST_CHECK enum hearth_status ht_engine_find_backend(const struct hearth_engine_options *o,
+                                                        const struct ht_engine_tuning *tuning,
+                                                        const struct ht_backend_ops **ops,
+                                                        struct ht_backend_options *options,
+                                                        struct hearth_error *err);
 // Finds and opens the backend and asks it about every step. On success the caller closes it.
 HT_MUST_CHECK enum hearth_status
 ht_engine_open_backend(const struct ht_engine_source *source, const struct hearth_engine_options *o,

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What there is to be said of the machine, and the self-test of the backend that most depends on
 // it. Reads files, keeps nothing; any thread.
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/team.h"
+#include "base/text_file.h"
 #include "engine/engine_internal.h"
 
 static bool read_text(const char *dir, const char *file, char *buf, size_t n_buf) {
     char path[1024];
     int n = snprintf(path, sizeof path, "%s/%s", dir, file);
     if (n < 0 || (size_t)n >= sizeof path) return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t got = read(fd, buf, n_buf - 1);
-    close(fd);
-    buf[got > 0 ? got : 0] = 0;
-    return got > 0;
+    return ht_read_text(path, buf, n_buf) && buf[0];
 }
 
 // The value of the first line of cpuinfo that has the name ("model name\t: AMD EPYC").
