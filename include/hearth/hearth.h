@@ -394,7 +394,7 @@ struct hearth_ceilings {
     double int8_macs_s, bf16_macs_s, f32_macs_s;
 };
 // Measures them: about 5 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
-// 256 MB or four times the last cache, at most a quarter of the memory that is available. Of the
+// 256 MB or eight times the last cache, at most a quarter of the memory that is available. Of the
 // options those of backend, level and threads count. Others that run now lower the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,

@@ -31,7 +31,7 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
     if (said > 0) cache = (uint64_t)said;
 #endif
     // Well beyond the last cache, but no burden on a small machine or group.
-    uint64_t most = larger(BUFFER_BYTES, cache * 4), least = larger(MIN_BUFFER_BYTES, cache * 2);
+    uint64_t most = larger(BUFFER_BYTES, cache * 8), least = larger(MIN_BUFFER_BYTES, cache * 4);
     if (most > MAX_BUFFER_BYTES) most = MAX_BUFFER_BYTES;
     if (most > available / 4) most = available / 4;
     if (most < MIN_BUFFER_BYTES)

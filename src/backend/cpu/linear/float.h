@@ -13,8 +13,7 @@ INLINE void columns(const enum ht_format f, vi r, vf *w) {
     if (f == HT_F32) {
         w[0] = (vf)r;
     } else if (f == HT_F16) {
-        w[0] = half_low(r);
-        w[1] = half_low((vi)((vu32)r >> 16));
+        halves(r, w);
     } else {
         w[0] = (vf)(r << 16);
         w[1] = (vf)(r & (int32_t)0xffff0000);
@@ -26,10 +25,10 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     const uint32_t n = f == HT_F32 ? 1 : 2;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         float *out = (float *)p->code + LANES * part;
-        const uint8_t *q = w;
-        for (uint32_t k = 0; k < n_k; k += 16 * n, q += 64) {
+        struct rows q = rows_of(w, row_bytes);
+        for (uint32_t k = 0; k < n_k; k += 16 * n, rows_advance(&q, 64)) {
             vi r[16];
-            load64(q, row_bytes, r);
+            load64(&q, 0, r);
             UNROLL(16)
             for (uint32_t i = 0; i < 16; i++) {
                 vf c[2];
@@ -104,16 +103,17 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                    const struct ht_tile_args *t, const uint8_t *prefetch) {
     const uint32_t n_cols = f == HT_F32 ? 1 : 2; // weights of a row in a dword
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        const uint8_t *q = w, *act = t->act;
+        const uint8_t *act = t->act;
+        struct rows q = rows_of(w, row_bytes);
         float *acc = t->acc + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
-        for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, q += 64) {
+        for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, rows_advance(&q, 64)) {
             vi r[16];
             ask(prefetch, 64 * LANES);
             prefetch += 64 * LANES;
-            load64(q, row_bytes, r);
+            load64(&q, 0, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++, act += 4 * n_cols) {
                 vf c[2];

@@ -17,6 +17,9 @@
 #include "backend/cpu/linear/rows.h"
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
+#ifndef STREAM_CHAINS
+#define STREAM_CHAINS 1
+#endif
 
 // ---- activations -------------------------------------------------------------------------------
 
@@ -94,14 +97,14 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     const struct shape s = shape_of(f);
     const int add = (CODES_SIGNED ? 0 : 128) - s.offset;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        const uint8_t *q = w;
+        struct rows q = rows_of(w, row_bytes);
         uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
         float *scale_out = p->scale + LANES * part, *min_out = p->min + LANES * part;
-        for (uint32_t k = 0; k < n_k; k += s.unit, q += s.unit_bytes) {
+        for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, q, row_bytes, scale, min);
-            shared(f, q, row_bytes, high);
+            scales(f, &q, 0, scale, min);
+            shared(f, &q, 0, high);
             UNROLL(16)
             for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
                 store_floats(scale_out, scale[g]);
@@ -109,7 +112,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
             }
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 vi r[24];
-                raw(f, q, row_bytes, step, high, r);
+                raw(f, &q, 0, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
                     UNROLL(4)
@@ -248,11 +251,16 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
 
 // ---- streaming ---------------------------------------------------------------------------------
 
+INLINE int log2_of(int n) {
+    return __builtin_ctz((unsigned)n);
+}
+
 // The sum's start for codes of this format: minus offset times the sum of q.
 INLINE vi start(const enum ht_format f, const struct ht_act_q8 *a, uint32_t h) {
     const struct shape s = shape_of(f);
     if (s.offset == 0) return splat_int(0);
-    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) / (128 / s.offset));
+    // A multiple of 128, so that a shift is exact.
+    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) >> log2_of(128 / s.offset));
 }
 
 // One block of 32 weights of LANES rows times n tokens.
@@ -263,22 +271,34 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
     const bool small = s.offset > 0 || s.has_min;
     UNROLL(2)
     for (uint32_t h = 0; h < 32 / s.group; h++) {
-        vi sum[STREAM_TOKENS];
+        // Sums of exact integers may be split: few tokens have too few chains to hide a product.
+        const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
+        vi sum[STREAM_TOKENS][STREAM_CHAINS];
         UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) sum[i] = start(f, act_of(act, stride, i), h);
+        for (uint32_t i = 0; i < n; i++) {
+            sum[i][0] = start(f, act_of(act, stride, i), h);
+            UNROLL(4)
+            for (uint32_t c = 1; c < n_chains; c++) sum[i][c] = splat_int(0);
+        }
         UNROLL(8)
         for (uint32_t c = 0; c < s.group / 4; c++) {
             vi code = codes(f, r, j, (int)(h * 4 + c));
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
-                vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4);
-                sum[i] = small ? dot4_small(sum[i], code, q) : dot4(sum[i], code, q);
+                vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4),
+                   *to = &sum[i][c % n_chains];
+                *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
             }
         }
         UNROLL(6)
         for (uint32_t i = 0; i < n; i++) {
+            UNROLL(4)
+            for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
+        }
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, stride, i);
-            y[i] = fold(y[i], sum[i], scale[h], a->scale);
+            y[i] = fold(y[i], sum[i][0], scale[h], a->scale);
             float a_sum = s.group == 16 ? a->sum_half[h] : a->sum;
             if (s.has_min) y[i] = fma_sub(min[h], splat(a_sum), y[i]);
         }
@@ -291,22 +311,23 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
     const struct shape s = shape_of(f);
     const uint32_t n_steps = s.unit / 32 / s.step, in_step = 32 / s.group * s.step;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        const uint8_t *q = w, *act = t->act;
+        const uint8_t *act = t->act;
+        struct rows q = rows_of(w, row_bytes);
         float *acc = t->acc + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(6)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
-        for (uint32_t k = 0; k < t->n_k; k += s.unit, q += s.unit_bytes) {
+        for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, q, row_bytes, scale, min);
-            shared(f, q, row_bytes, high);
+            scales(f, &q, 0, scale, min);
+            shared(f, &q, 0, high);
             for (uint32_t step = 0; step < n_steps; step++) {
                 // Asked for evenly: a burst for a step of four blocks stalls.
                 const uint32_t bursts = s.step >= 4 ? 4 : 1;
                 const uint32_t n_bytes = LANES * s.unit_bytes / n_steps / bursts;
                 vi r[24];
-                raw(f, q, row_bytes, step, high, r);
+                raw(f, &q, 0, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8)) {
                     const uint32_t g = step * in_step + j * (32 / s.group);

@@ -24,6 +24,49 @@ typedef uint16_t vu16 VECTOR;
 typedef uint8_t vu8 VECTOR;
 typedef float vf VECTOR;
 
+// LANES rows of weights, stride bytes apart. Addresses are those of every ROWS_A_POINTER-th row and
+// what an instruction adds to it for nothing, so that all rows take a few registers.
+#ifndef ROWS_A_POINTER
+#define ROWS_A_POINTER 4
+#endif
+struct rows {
+    const uint8_t *p[LANES / ROWS_A_POINTER];
+    size_t stride, stride3;
+};
+
+// The compiler would make each pointer anew from the first one, each time, if it knew how.
+INLINE void rows_hide(struct rows *w) {
+    UNROLL(4)
+    for (int i = 0; i < LANES / ROWS_A_POINTER; i++) __asm__("" : "+r"(w->p[i]));
+}
+
+INLINE struct rows rows_of(const uint8_t *p, size_t stride) {
+    struct rows w = {.stride = stride, .stride3 = 3 * stride};
+    UNROLL(4)
+    for (int i = 0; i < LANES / ROWS_A_POINTER; i++)
+        w.p[i] = p + (size_t)(i * ROWS_A_POINTER) * stride;
+    __asm__("" : "+r"(w.stride3));
+    rows_hide(&w);
+    return w;
+}
+
+// n bytes further on.
+INLINE void rows_advance(struct rows *w, size_t n) {
+    UNROLL(4)
+    for (int i = 0; i < LANES / ROWS_A_POINTER; i++) w->p[i] += n;
+    rows_hide(w);
+}
+
+INLINE const uint8_t *row_at(const struct rows *w, const int row, const size_t at) {
+    const uint8_t *p = w->p[row / ROWS_A_POINTER];
+    switch (row % ROWS_A_POINTER) {
+    case 0: return p + at;
+    case 1: return p + w->stride + at;
+    case 2: return p + 2 * w->stride + at;
+    default: return p + w->stride3 + at;
+    }
+}
+
 INLINE short word_at(const uint8_t *p) {
     short w;
     __builtin_memcpy(&w, p, 2);

@@ -5,7 +5,8 @@
 
 #include <arm_neon.h>
 
-#define LANES 4
+#define LANES          4
+#define ROWS_A_POINTER 1
 #include "backend/cpu/linear/vec.h"
 
 INLINE vf splat(float x) {
@@ -50,11 +51,11 @@ INLINE void store_bytes(int8_t *p, vi x) {
     for (int i = 0; i < LANES; i++) p[i] = (int8_t)x[i];
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
-INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
+INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     int32x4_t z[4];
     UNROLL(4)
-    for (int r = 0; r < 4; r++) z[r] = vreinterpretq_s32_u8(vld1q_u8(p + (size_t)r * stride));
+    for (int r = 0; r < 4; r++) z[r] = vreinterpretq_s32_u8(vld1q_u8(row_at(w, r, at)));
     int64x2_t t0 = vreinterpretq_s64_s32(vtrn1q_s32(z[0], z[1]));
     int64x2_t t1 = vreinterpretq_s64_s32(vtrn2q_s32(z[0], z[1]));
     int64x2_t t2 = vreinterpretq_s64_s32(vtrn1q_s32(z[2], z[3]));
@@ -65,10 +66,10 @@ INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
     out[3] = (vi)vtrn2q_s64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes.
-INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on.
+INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
     UNROLL(4)
-    for (int i = 0; i < 4; i++) load16(p + 16 * i, stride, out + 4 * i);
+    for (int i = 0; i < 4; i++) load16(w, at + 16 * (size_t)i, out + 4 * i);
 }
 
 // The f16 in the low half of each lane.
@@ -76,16 +77,22 @@ INLINE vf half_low(vi x) {
     return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)x)));
 }
 
-// The f16 at p of each row.
-INLINE vf half_rows(const uint8_t *p, size_t stride) {
-    vi x = {(uint16_t)word_at(p), (uint16_t)word_at(p + stride), (uint16_t)word_at(p + 2 * stride),
-            (uint16_t)word_at(p + 3 * stride)};
+// The f16 at `at` of each row.
+INLINE vf half_rows(const struct rows *w, const size_t at) {
+    vi x = {(uint16_t)word_at(row_at(w, 0, at)), (uint16_t)word_at(row_at(w, 1, at)),
+            (uint16_t)word_at(row_at(w, 2, at)), (uint16_t)word_at(row_at(w, 3, at))};
     return half_low(x);
 }
 
-// The byte at p of each row.
-INLINE vi byte_rows(const uint8_t *p, size_t stride) {
-    return (vi){p[0], p[stride], p[2 * stride], p[3 * stride]};
+// The byte at `at` of each row.
+INLINE vi byte_rows(const struct rows *w, const size_t at) {
+    return (vi){*row_at(w, 0, at), *row_at(w, 1, at), *row_at(w, 2, at), *row_at(w, 3, at)};
+}
+
+// The f16 of both halves: out[0] of the low ones.
+INLINE void halves(vi x, vf *out) {
+    out[0] = half_low(x);
+    out[1] = half_low((vi)((vu32)x >> 16));
 }
 
 // low | (high & mask)

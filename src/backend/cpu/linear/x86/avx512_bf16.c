@@ -31,10 +31,10 @@ void ht_pack_bf16_pairs(const struct ht_format_info *f, const uint8_t *w, size_t
     (void)f;
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         uint32_t *out = (uint32_t *)p->code + LANES * part;
-        const uint8_t *q = w;
-        for (uint32_t k = 0; k < n_k; k += 32, q += 64) {
+        struct rows q = rows_of(w, row_bytes);
+        for (uint32_t k = 0; k < n_k; k += 32, rows_advance(&q, 64)) {
             vi r[16];
-            load64(q, row_bytes, r);
+            load64(&q, 0, r);
             UNROLL(16)
             for (int i = 0; i < 16; i++, out += HT_ROW_GROUP) *(vi *)(void *)out = r[i];
         }
@@ -102,16 +102,17 @@ void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) 
 INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t, const uint8_t *prefetch) {
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
-        const uint8_t *q = w, *act = t->act;
+        const uint8_t *act = t->act;
+        struct rows q = rows_of(w, row_bytes);
         float *acc = t->acc + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
-        for (uint32_t k = 0; k < t->n_k; k += 32, q += 64, act += 64) {
+        for (uint32_t k = 0; k < t->n_k; k += 32, rows_advance(&q, 64), act += 64) {
             vi r[16];
             ask(prefetch, 64 * LANES);
             prefetch += 64 * LANES;
-            load64(q, row_bytes, r);
+            load64(&q, 0, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++) {
                 UNROLL(4)

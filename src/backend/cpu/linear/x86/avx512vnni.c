@@ -7,6 +7,7 @@
 #define TILE_VECTORS  2
 #define TILE_TOKENS   6
 #define STREAM_TOKENS 6
+#define STREAM_CHAINS 2
 
 INLINE vi dot4(vi acc, vi code, vi q) {
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)code, (__m512i)q);

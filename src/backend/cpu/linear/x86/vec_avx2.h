@@ -68,12 +68,12 @@ INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
-INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
+INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     __m256i z[4];
     UNROLL(4)
     for (int c = 0; c < 4; c++) // rows c and 4 + c
-        z[c] = two(p + (size_t)c * stride, p + (size_t)(4 + c) * stride);
+        z[c] = two(row_at(w, c, at), row_at(w, 4 + c, at));
     __m256i t0 = _mm256_unpacklo_epi32(z[0], z[1]), t1 = _mm256_unpackhi_epi32(z[0], z[1]);
     __m256i t2 = _mm256_unpacklo_epi32(z[2], z[3]), t3 = _mm256_unpackhi_epi32(z[2], z[3]);
     out[0] = (vi)_mm256_unpacklo_epi64(t0, t2);
@@ -82,16 +82,16 @@ INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
     out[3] = (vi)_mm256_unpackhi_epi64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes.
-INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on.
+INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
     UNROLL(4)
-    for (int i = 0; i < 4; i++) load16(p + 16 * i, stride, out + 4 * i);
+    for (int i = 0; i < 4; i++) load16(w, at + 16 * (size_t)i, out + 4 * i);
 }
 
-// The f16 at p of each row.
-INLINE vf half_rows(const uint8_t *p, size_t stride) {
-    __m128i x = _mm_cvtsi32_si128((uint16_t)word_at(p));
-#define PUT(i) x = _mm_insert_epi16(x, word_at(p + (i)*stride), i);
+// The f16 at `at` of each row.
+INLINE vf half_rows(const struct rows *w, const size_t at) {
+    __m128i x = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 0, at)));
+#define PUT(i) x = _mm_insert_epi16(x, word_at(row_at(w, i, at)), i);
     PUT(1)
     PUT(2)
     PUT(3)
@@ -103,10 +103,10 @@ INLINE vf half_rows(const uint8_t *p, size_t stride) {
     return (vf)_mm256_cvtph_ps(x);
 }
 
-// The byte at p of each row.
-INLINE vi byte_rows(const uint8_t *p, size_t stride) {
-    __m128i x = _mm_cvtsi32_si128(p[0]);
-#define PUT(i) x = _mm_insert_epi8(x, p[(i)*stride], i);
+// The byte at `at` of each row.
+INLINE vi byte_rows(const struct rows *w, const size_t at) {
+    __m128i x = _mm_cvtsi32_si128(*row_at(w, 0, at));
+#define PUT(i) x = _mm_insert_epi8(x, *row_at(w, i, at), i);
     PUT(1)
     PUT(2)
     PUT(3)
@@ -123,6 +123,12 @@ INLINE vf half_low(vi x) {
     __m256i low = _mm256_and_si256((__m256i)x, _mm256_set1_epi32(0xffff));
     __m128i lo = _mm256_castsi256_si128(low), hi = _mm256_extracti128_si256(low, 1);
     return (vf)_mm256_cvtph_ps(_mm_packus_epi32(lo, hi));
+}
+
+// The f16 of both halves: out[0] of the low ones.
+INLINE void halves(vi x, vf *out) {
+    out[0] = half_low(x);
+    out[1] = half_low((vi)((vu32)x >> 16));
 }
 
 // low | (high & mask)

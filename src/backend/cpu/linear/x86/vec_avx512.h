@@ -59,13 +59,13 @@ INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes at p + r * stride.
-INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
+INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     __m512i z[4];
     UNROLL(4)
     for (int c = 0; c < 4; c++) { // 128-bit lane l of z[c]: row 4 l + c
-        const uint8_t *q = p + (size_t)c * stride;
-        __m256i low = two(q, q + 4 * stride), high = two(q + 8 * stride, q + 12 * stride);
+        __m256i low = two(row_at(w, c, at), row_at(w, 4 + c, at));
+        __m256i high = two(row_at(w, 8 + c, at), row_at(w, 12 + c, at));
         // (masked broadcasts would be fewer instructions, but take a third longer on Zen 4)
         z[c] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
@@ -77,15 +77,16 @@ INLINE void load16(const uint8_t *p, size_t stride, vi out[4]) {
     out[3] = (vi)_mm512_unpackhi_epi64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes. Each row is read once, whole: rows of a
-// power of two of bytes fall into the same set of the L1 cache, which does not hold 16.
-INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on. Each row is read once,
+// whole: rows of a power of two of bytes fall into the same set of the L1 cache, too small for 16.
+INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
     __m512i u[4][4]; // u[g][c] 128-bit lane l: bytes of out[4 l + c] of rows 4 g ..
     UNROLL(4)
     for (int g = 0; g < 4; g++) {
-        const uint8_t *q = p + (size_t)(4 * g) * stride;
-        __m512i z0 = _mm512_loadu_si512(q), z1 = _mm512_loadu_si512(q + stride);
-        __m512i z2 = _mm512_loadu_si512(q + 2 * stride), z3 = _mm512_loadu_si512(q + 3 * stride);
+        __m512i z0 = _mm512_loadu_si512(row_at(w, 4 * g, at));
+        __m512i z1 = _mm512_loadu_si512(row_at(w, 4 * g + 1, at));
+        __m512i z2 = _mm512_loadu_si512(row_at(w, 4 * g + 2, at));
+        __m512i z3 = _mm512_loadu_si512(row_at(w, 4 * g + 3, at));
         __m512i t0 = _mm512_unpacklo_epi32(z0, z1), t1 = _mm512_unpackhi_epi32(z0, z1);
         __m512i t2 = _mm512_unpacklo_epi32(z2, z3), t3 = _mm512_unpackhi_epi32(z2, z3);
         u[g][0] = _mm512_unpacklo_epi64(t0, t2);
@@ -106,13 +107,13 @@ INLINE void load64(const uint8_t *p, size_t stride, vi out[16]) {
     }
 }
 
-// The f16 at p of each row.
-INLINE vf half_rows(const uint8_t *p, size_t stride) {
-    __m128i lo = _mm_cvtsi32_si128((uint16_t)word_at(p));
-    __m128i hi = _mm_cvtsi32_si128((uint16_t)word_at(p + 8 * stride));
+// The f16 at `at` of each row.
+INLINE vf half_rows(const struct rows *w, const size_t at) {
+    __m128i lo = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 0, at)));
+    __m128i hi = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 8, at)));
 #define PUT(i)                                                                                     \
-    lo = _mm_insert_epi16(lo, word_at(p + (i)*stride), i);                                         \
-    hi = _mm_insert_epi16(hi, word_at(p + (8 + (i)) * stride), i)
+    lo = _mm_insert_epi16(lo, word_at(row_at(w, i, at)), i);                                       \
+    hi = _mm_insert_epi16(hi, word_at(row_at(w, 8 + (i), at)), i)
     PUT(1);
     PUT(2);
     PUT(3);
@@ -124,10 +125,10 @@ INLINE vf half_rows(const uint8_t *p, size_t stride) {
     return (vf)_mm512_cvtph_ps(_mm256_set_m128i(hi, lo));
 }
 
-// The byte at p of each row.
-INLINE vi byte_rows(const uint8_t *p, size_t stride) {
-    __m128i x = _mm_cvtsi32_si128(p[0]);
-#define PUT(i) x = _mm_insert_epi8(x, p[(i)*stride], i)
+// The byte at `at` of each row.
+INLINE vi byte_rows(const struct rows *w, const size_t at) {
+    __m128i x = _mm_cvtsi32_si128(*row_at(w, 0, at));
+#define PUT(i) x = _mm_insert_epi8(x, *row_at(w, i, at), i)
     PUT(1);
     PUT(2);
     PUT(3);
@@ -150,6 +151,16 @@ INLINE vi byte_rows(const uint8_t *p, size_t stride) {
 // The f16 in the low half of each lane.
 INLINE vf half_low(vi x) {
     return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)x));
+}
+
+// The f16 of both halves: out[0] of the low ones.
+INLINE void halves(vi x, vf *out) {
+    const __m512i even_odd =
+        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    __m512i y = _mm512_permutexvar_epi16(even_odd, (__m512i)x);
+    out[0] = (vf)_mm512_cvtph_ps(_mm512_castsi512_si256(y));
+    out[1] = (vf)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(y, 1));
 }
 
 // low | (high & mask)
