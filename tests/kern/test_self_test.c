@@ -86,7 +86,7 @@ static void test_finds_vec(void **state) {
 
 static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {
     ht_linear_scalar.format[HT_Q6_K].tile(p, t);
-    if (t->n_tokens > 6) t->acc[7 * HT_ROW_GROUP + 31] += 1e-3f; // one row of the eighth token
+    if (t->n_tokens > 6) t->to[7 * t->to_stride + 31] += 1e-3f; // one row of the eighth token
 }
 
 static void broken_act(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
@@ -99,7 +99,7 @@ static void broken_act(const float *x, uint32_t n_in, struct ht_act_q8 *dst, siz
 
 static void broken_bf16(const struct ht_panel *p, const struct ht_tile_args *t) {
     ht_linear_scalar.format[HT_BF16].tile(p, t);
-    t->acc[3] *= 1.001f;
+    t->to[3] *= 1.001f;
 }
 
 static void test_finds_linear(void **state) {

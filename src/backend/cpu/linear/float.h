@@ -45,13 +45,15 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
                  uint32_t token, uint32_t row, struct ahead *ahead) {
     const uint8_t *act = t->act + token * t->act_stride;
     const float *w = (const float *)p->code + row;
-    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const float *from = t->from + token * t->from_stride + row;
+    float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = load_floats(acc + i * 32 + v * LANES);
+        for (int v = 0; v < TILE_VECTORS; v++)
+            y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
         ahead_step(ahead, t);
@@ -70,7 +72,8 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS; v++) store_floats(acc + i * 32 + v * LANES, y[i][v]);
+        for (int v = 0; v < TILE_VECTORS; v++)
+            store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
     }
 }
 
@@ -105,10 +108,11 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
-        float *acc = t->acc + LANES * part;
+        const float *from = t->from + LANES * part;
+        float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(4)
-        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
+        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, rows_advance(&q, 64)) {
             vi r[16];
             ask(prefetch, 64 * LANES);
@@ -129,7 +133,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             }
         }
         UNROLL(4)
-        for (uint32_t i = 0; i < n; i++) store_floats(acc + i * 32, y[i]);
+        for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
     }
 }
 

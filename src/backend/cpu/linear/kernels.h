@@ -7,7 +7,8 @@
 //     few tokens:    stream   reads 32 rows of the file's bytes, multiplies at once
 //     many tokens:   pack     writes a panel (16 KB, L1), once
 //                    tile     panel x tokens, a few tokens at a time in registers
-//   both add into acc[token][32], which holds the running sums between the chunks
+//   both continue sums: from zeros or from acc[token][32], which holds them between the chunks, to
+//   acc or, behind the last chunk, to the output itself
 #ifndef HT_CPU_LINEAR_KERNELS_H
 #define HT_CPU_LINEAR_KERNELS_H
 
@@ -66,7 +67,11 @@ struct ht_tile_args {
     uint32_t n_k, n_tokens;
     const uint8_t *act; // the chunk's part of row 0
     size_t act_stride;  // bytes from token to token
-    float *acc;         // [n_tokens][32], added to
+    // [n_tokens][32]: the sums so far, and where they go; strides in floats. `from` is aligned.
+    const float *from;
+    size_t from_stride;
+    float *to;
+    size_t to_stride;
     // What will be packed next, asked for while the tile computes: 32 rows of ahead_bytes.
     const uint8_t *ahead;
     size_t ahead_stride;

@@ -10,7 +10,7 @@
 
 // Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
 // chunk each) stay in the L2 cache.
-#define MAX_TOKENS   512
+#define MAX_TOKENS   256
 #define PANEL_BYTES  16384
 #define SCALES_BYTES (HT_CHUNK_Q8 / 16 * HT_ROW_GROUP * sizeof(float))
 // One row's bytes of a chunk, at most: Q8_0 has 34 bytes per 32 weights, F32 512 per 128.
@@ -106,13 +106,17 @@ static void add_group(const float *a, const float *b, float *y) {
     memcpy(y, sum, sizeof sum);
 }
 
+static float *output(const struct ht_linear_job *job, uint32_t row, uint32_t token) {
+    return job->y + token * job->y_stride + (row - job->y_first);
+}
+
 // y = residual + (acc + bias) of one group, whose missing rows are computed and dropped.
 static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows, uint32_t token,
                      uint32_t n_tokens, float *acc) {
     float bias[HT_ROW_GROUP] = {0}, rest[HT_ROW_GROUP] = {0};
     size_t n_bytes = n_rows * sizeof(float);
     if (job->bias) memcpy(bias, job->bias + row, n_bytes);
-    float *y = job->y + token * job->y_stride + (row - job->y_first);
+    float *y = output(job, row, token);
     const float *r = job->residual ? job->residual + token * job->residual_stride + row : NULL;
     for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP, y += job->y_stride) {
         bool far = t + ROWS_AHEAD < n_tokens;
@@ -152,6 +156,8 @@ static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const
     t->ahead_bytes = (uint32_t)n_bytes;
 }
 
+static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
+
 // One group of rows, one block of tokens, all of K.
 static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
                   uint32_t n_rows, uint32_t token, uint32_t n_tokens, const uint8_t *next,
@@ -161,15 +167,19 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
     bool stream = f->stream && n_tokens <= f->stream_tokens;
-    struct ht_tile_args t = {.n_tokens = n_tokens, .acc = s->acc};
+    // The sums go from zeros to the place of the output, where nothing is added behind them.
+    bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual;
+    struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
-    memset(s->acc, 0, (size_t)n_tokens * HT_ROW_GROUP * sizeof(float));
     uint32_t chunk = chunk_of(job->format);
     for (uint32_t at = 0; at < job->n_in; at += chunk) {
         uint32_t n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
         size_t n_bytes = weight_bytes(job->format, n_k), stride = row_bytes;
+        bool to_output = direct && at + chunk >= job->n_in;
+        t.to = to_output ? output(job, row, token) : s->acc;
+        t.to_stride = to_output ? job->y_stride : HT_ROW_GROUP;
         const uint8_t *rows = w;
         if (n_rows < HT_ROW_GROUP || t.n_k != n_k) {
             rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
@@ -185,8 +195,10 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         }
         w += n_bytes;
         t.act += act_chunk_bytes(k, job->format);
+        t.from = s->acc;
+        t.from_stride = HT_ROW_GROUP;
     }
-    epilogue(job, row, n_rows, token, n_tokens, s->acc);
+    if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
 // A whole group's lines at once: what a stream reads first cannot have been asked for earlier.

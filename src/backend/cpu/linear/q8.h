@@ -157,13 +157,21 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                  uint32_t row, struct ahead *ahead) {
     const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
     const float *scale = p->scale + row, *min = p->min + row;
-    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const float *from = t->from + token * t->from_stride + row;
+    float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS * LANES / 16; v++)
+            __builtin_prefetch(to + i * t->to_stride + 16 * v);
+    }
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = load_floats(acc + i * 32 + v * LANES);
+        for (int v = 0; v < TILE_VECTORS; v++)
+            y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
         ahead_step(ahead, t);
@@ -210,7 +218,8 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS; v++) store_floats(acc + i * 32 + v * LANES, y[i][v]);
+        for (int v = 0; v < TILE_VECTORS; v++)
+            store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
     }
 }
 #endif
@@ -313,10 +322,11 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
-        float *acc = t->acc + LANES * part;
+        const float *from = t->from + LANES * part;
+        float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
+        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
@@ -340,7 +350,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             }
         }
         UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) store_floats(acc + i * 32, y[i]);
+        for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
     }
 }
 

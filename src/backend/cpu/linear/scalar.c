@@ -132,7 +132,8 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
     const int8_t *code = p->code;
     for (uint32_t token = 0; token < t->n_tokens; token++) {
         const struct ht_act_q8 *a = (const void *)(t->act + token * t->act_stride);
-        float *acc = t->acc + token * HT_ROW_GROUP;
+        float *acc = t->to + token * t->to_stride;
+        memmove(acc, t->from + token * t->from_stride, HT_ROW_GROUP * sizeof *acc);
         for (uint32_t k = 0; k < t->n_k; k += group) {
             const struct ht_act_q8 *b = &a[k / HT_Q8_BLOCK];
             uint32_t at = k / group * HT_ROW_GROUP, in_block = k % HT_Q8_BLOCK;
@@ -165,7 +166,8 @@ static void tile_f32(const struct ht_panel *p, const struct ht_tile_args *t) {
     const float *w = p->code;
     for (uint32_t token = 0; token < t->n_tokens; token++) {
         const float *a = (const void *)(t->act + token * t->act_stride);
-        float *acc = t->acc + token * HT_ROW_GROUP;
+        float *acc = t->to + token * t->to_stride;
+        memmove(acc, t->from + token * t->from_stride, HT_ROW_GROUP * sizeof *acc);
         for (uint32_t k = 0; k < t->n_k; k++)
             for (uint32_t r = 0; r < HT_ROW_GROUP; r++)
                 acc[r] = fmaf(w[k * HT_ROW_GROUP + r], a[k], acc[r]);

@@ -53,15 +53,17 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
     const uint32_t pairs = (n + 1) / 2;
     const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
     const float *scale = p->scale + row, *min = p->min + row;
-    float *acc = t->acc + (size_t)token * HT_ROW_GROUP + row;
+    const float *from = t->from + token * t->from_stride + row;
+    float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
     vf y[TOKEN_PAIRS][ROW_PAIRS];
     UNROLL(3)
     for (uint32_t i = 0; i < pairs; i++) {
-        const float *second = acc + (2 * i + 1 < n ? 2 * i + 1 : 2 * i) * HT_ROW_GROUP;
+        const float *first = from + 2 * i * t->from_stride;
+        const float *second = 2 * i + 1 < n ? first + t->from_stride : first;
         UNROLL(2)
         for (int v = 0; v < ROW_PAIRS; v += 2) {
-            float32x4_t a = vld1q_f32(acc + 2 * i * HT_ROW_GROUP + 2 * v);
+            float32x4_t a = vld1q_f32(first + 2 * v);
             float32x4_t b = vld1q_f32(second + 2 * v);
             y[i][v] = (vf)vzip1q_f32(a, b);
             y[i][v + 1] = (vf)vzip2q_f32(a, b);
@@ -120,10 +122,10 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
     for (uint32_t i = 0; i < pairs; i++) {
         UNROLL(2)
         for (int v = 0; v < ROW_PAIRS; v += 2) {
-            float *out = acc + 2 * i * HT_ROW_GROUP + 2 * v;
+            float *out = to + 2 * i * t->to_stride + 2 * v;
             float32x4_t a = (float32x4_t)y[i][v], b = (float32x4_t)y[i][v + 1];
             vst1q_f32(out, vuzp1q_f32(a, b));
-            if (2 * i + 1 < n) vst1q_f32(out + HT_ROW_GROUP, vuzp2q_f32(a, b));
+            if (2 * i + 1 < n) vst1q_f32(out + t->to_stride, vuzp2q_f32(a, b));
         }
     }
 }

@@ -51,13 +51,14 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
                  uint32_t token, struct ahead *ahead) {
     const uint8_t *act = t->act + token * t->act_stride;
     const vi *w = p->code;
-    float *acc = t->acc + (size_t)token * HT_ROW_GROUP;
+    const float *from = t->from + token * t->from_stride;
+    float *to = t->to + token * t->to_stride;
     const size_t stride = t->act_stride;
     vf y[TILE_TOKENS][2];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
-        y[i][0] = load_floats(acc + i * 32);
-        y[i][1] = load_floats(acc + i * 32 + 16);
+        y[i][0] = load_floats(from + i * t->from_stride);
+        y[i][1] = load_floats(from + i * t->from_stride + LANES);
     }
     for (const vi *end = w + t->n_k; w < end;) {
         ahead_step(ahead, t);
@@ -72,8 +73,8 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     }
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
-        store_floats(acc + i * 32, y[i][0]);
-        store_floats(acc + i * 32 + 16, y[i][1]);
+        store_floats(to + i * t->to_stride, y[i][0]);
+        store_floats(to + i * t->to_stride + LANES, y[i][1]);
     }
 }
 
@@ -104,10 +105,11 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
-        float *acc = t->acc + LANES * part;
+        const float *from = t->from + LANES * part;
+        float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
         UNROLL(4)
-        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(acc + i * 32);
+        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += 32, rows_advance(&q, 64), act += 64) {
             vi r[16];
             ask(prefetch, 64 * LANES);
@@ -121,7 +123,7 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
             }
         }
         UNROLL(4)
-        for (uint32_t i = 0; i < n; i++) store_floats(acc + i * 32, y[i]);
+        for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
     }
 }
 

@@ -18,7 +18,7 @@ INLINE vf load_floats(const float *p) {
     return (vf)_mm256_loadu_ps(p);
 }
 INLINE void store_floats(float *p, vf x) {
-    _mm256_store_ps(p, (__m256)x);
+    _mm256_storeu_ps(p, (__m256)x);
 }
 INLINE vf fma_add(vf a, vf b, vf c) {
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);

@@ -18,7 +18,7 @@ INLINE vf load_floats(const float *p) {
     return (vf)_mm512_loadu_ps(p);
 }
 INLINE void store_floats(float *p, vf x) {
-    _mm512_store_ps(p, (__m512)x);
+    _mm512_storeu_ps(p, (__m512)x);
 }
 INLINE vf fma_add(vf a, vf b, vf c) {
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
