@@ -22,16 +22,15 @@ from types import SimpleNamespace
 
 PEERS = {'llama': 'llama.cpp', 'ik': 'ik_llama.cpp'}
 
-# What --choose tries, and what it found to be the best for each kind of row, or one file's.
+# What --choose tries, and what came out best, by kind of row; of two, the better one counts.
 CANDIDATES = {
     'llama': {'bench': ['', '-fa 0'], 'run': ['', '--no-warmup', '--no-warmup -nr']},
     'ik': {'bench': ['', '-rtr', '-rtr -thp', '-rtr -mqkv'],
            'run': ['', '--no-warmup', '--no-warmup -rtr']},
 }
 FLAGS = {
-    'llama': {'run': '--no-warmup'},
-    'ik': {'run': '--no-warmup', 'generate': '-rtr -thp', 'prompt': '-rtr -thp',
-           'seqs': '-rtr -thp'},
+    'llama': {'bench': [''], 'run': ['--no-warmup']},
+    'ik': {'bench': ['', '-rtr -thp'], 'run': ['--no-warmup']},
 }
 # llama-bench wants a value behind each switch; ik's reads -rtr only where nothing is mapped.
 BENCH_FORM = {'-rtr': '-rtr 1 -mmp 0', '-thp': '-thp 1', '-mqkv': '-mqkv 1'}
@@ -171,12 +170,8 @@ class Peer:
         self.a, self.key, self.prompt = a, key, prompt
         self.folder = os.path.abspath(getattr(a, key))
 
-    def flags(self, row):
-        mine = FLAGS[self.key]
-        return mine.get(row.name, mine.get(row.kind, ''))
-
-    def candidates(self, row):
-        return CANDIDATES[self.key]['run' if row.kind == 'run' else 'bench']
+    def flags(self, row, among):
+        return among[self.key]['run' if row.kind == 'run' else 'bench']
 
     def command(self, program, model, flags, *options):
         if program == 'llama-bench':
@@ -248,28 +243,38 @@ def judged(value, bar, better, after=''):
     return text + f' (bar {bar:g}{"" if ok else ", missed"})'
 
 
+def peer_columns(a, row, peers, among):
+    """A function for each set of flags of each peer, by (peer, flags)."""
+    model = os.path.join(a.models, row.model or '')
+    return {(key, flags): lambda peer=peer, flags=flags: peer.measure(row, model, flags)
+            for key, peer in peers.items() if row.kind != 'sampling'
+            for flags in peer.flags(row, among)}
+
+
 def table_row(row, what, found, key, bars):
-    values = {name: [r[key] for r in results] if results else None
-              for name, results in found.items()}
-    ours = values['hearth']
+    """Of a peer, the set of flags that did best."""
+    values = {column: [r[key] for r in results] for column, results in found.items() if results}
+    ours = values.pop('hearth', None)
     cells = [what, f'{spread(ours, row.better)} {row.unit}' if ours else '-', '']
     if ours and key == 'value' and 'share' in found['hearth'][0]:
         share = statistics.median(r['share'] for r in found['hearth'])
         cells[2] = judged(share, bars[0], row.better, ' ' + found['hearth'][0]['of'])
+    best = max if row.better == 'more' else min
     for peer, bar in zip(PEERS, bars[1:]):
-        theirs = values.get(peer)
-        cells.append(spread(theirs, row.better) if theirs else '-')
-        ratio = statistics.median(ours) / statistics.median(theirs) if ours and theirs else None
+        sets = {flags: v for (of, flags), v in values.items() if of == peer}
+        if not sets:
+            cells += ['-', '-']
+            continue
+        flags = best(sets, key=lambda f: statistics.median(sets[f]))
+        cells.append(spread(sets[flags], row.better) + (f' `{flags}`' if flags else ''))
+        ratio = ours and statistics.median(ours) / statistics.median(sets[flags])
         cells.append(judged(ratio, bar, row.better) if ratio else '-')
     print('| ' + ' | '.join(cells) + ' |', flush=True)
 
 
 def measure_row(a, row, hearth, peers):
     model = row.model and os.path.join(a.models, row.model)
-    columns = {'hearth': lambda: hearth.measure(row, model)}
-    for key, peer in peers.items():
-        if row.kind != 'sampling':
-            columns[key] = lambda peer=peer: peer.measure(row, model, peer.flags(row))
+    columns = {'hearth': lambda: hearth.measure(row, model), **peer_columns(a, row, peers, FLAGS)}
     found = interleave(columns, a.rounds)
     table_row(row, row.what, found, 'value', row.bars)
     if row.kind == 'seqs':
@@ -278,15 +283,11 @@ def measure_row(a, row, hearth, peers):
 
 def choose(a, row, peers):
     """A line for each set of flags of each peer."""
-    columns = {}
-    for key, peer in peers.items():
-        for flags in peer.candidates(row):
-            model = os.path.join(a.models, row.model)
-            columns[f'{PEERS[key]} {flags or "as it comes"}'] = (
-                lambda peer=peer, flags=flags: peer.measure(row, model, flags))
-    for name, results in interleave(columns, a.rounds).items():
+    found = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
+    for (key, flags), results in found.items():
         cell = spread([r['value'] for r in results], row.better) if results else '-'
-        print(f'| {row.what} | {name} | {cell} {row.unit} |', flush=True)
+        print(f'| {row.what} | {PEERS[key]} | {flags or "as it comes"} | {cell} {row.unit} |',
+              flush=True)
 
 
 # ---- all of it
