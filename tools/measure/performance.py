@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Hearth beside llama.cpp and ik_llama.cpp on the same files: the rows of docs/performance.md, which
-says how the files and the peers are made and what a share is. Run it on a quiet machine.
+"""Hearth beside llama.cpp and ik_llama.cpp on the same files: the rows of docs/performance.md,
+which says how files and peers are made and what a share is. Run it on a quiet machine.
 
 usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
                       [--threads N] [--rounds N] [--list] [--choose]
