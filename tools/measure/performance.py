@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Hearth beside llama.cpp and ik_llama.cpp on the same files: the rows of docs/performance.md,
+which says how files and peers are made and what a share is. Run it on a quiet machine.
+
+usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
+                      [--threads N] [--rounds N] [--list] [--choose]
+  ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all)
+  --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: no such column
+  --choose   try each of the peers' sets of flags instead, to see which are the best
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from types import SimpleNamespace
+
+PEERS = {'llama': 'llama.cpp', 'ik': 'ik_llama.cpp'}
+
+# What --choose tries, and what came out best, by kind of row; of two, the better one counts.
+CANDIDATES = {
+    'llama': {'bench': ['', '-fa 0'], 'run': ['', '--no-warmup', '--no-warmup -nr']},
+    'ik': {'bench': ['', '-rtr', '-rtr -thp', '-rtr -mqkv'],
+           'run': ['', '--no-warmup', '--no-warmup -rtr']},
+}
+FLAGS = {
+    'llama': {'bench': [''], 'run': ['--no-warmup']},
+    'ik': {'bench': ['', '-rtr -thp'], 'run': ['--no-warmup']},
+}
+# llama-bench wants a value behind each switch; ik's reads -rtr only where nothing is mapped.
+BENCH_FORM = {'-rtr': '-rtr 1 -mmp 0', '-thp': '-thp 1', '-mqkv': '-mqkv 1'}
+
+FORMATS = {'q8_0': 'Q8_0', 'q4_0': 'Q4_0', 'q4_k_m': 'Q4_K_M', 'f16': 'F16', 'bf16': 'BF16'}
+WORDS = 'the of and to in is that for it as with on'.split()  # each is one token
+SPARE = 48 * 2**20  # what a run may take beside the file and the KV
+
+
+def make_rows():
+    """All rows; bars are Hearth's share, and how many times each peer's speed (or cost)."""
+    rows = []
+
+    def add(name, what, kind, fmt, bars, shape='q06', unit='tokens/s', **sizes):
+        row = SimpleNamespace(name=f'{name}-{fmt}', what=f'{what}, {FORMATS[fmt]}', kind=kind,
+                              model=f'{shape}-{fmt}.gguf', fmt=fmt, bars=bars, unit=unit, n=0,
+                              depth=0, seqs=1, reps=3, better='more')
+        vars(row).update(sizes)
+        rows.append(row)
+
+    for fmt, share in (('q8_0', 0.92), ('f16', 0.92), ('q4_0', 0.88), ('q4_k_m', 0.88)):
+        times = (None, None) if fmt == 'f16' else (1.4, 1.2)
+        add('generate', 'generate 64', 'generate', fmt, (share, *times), n=64)
+    add('generate-4096', 'generate 64 behind 4096', 'generate', 'q4_0', (0.80, 2.8, 1.6), n=64,
+        depth=4096, reps=1)
+    for fmt in ('q4_k_m', 'q8_0'):
+        add('generate-8b', 'generate 16, 8B', 'generate', fmt, (0.92, 1.3, 1.1), shape='l8b', n=16,
+            reps=1)
+    for fmt, *bars in (('q8_0', 0.80, 5, 2.2), ('q4_0', 0.80, 3, 2.2), ('q4_k_m', 0.78, 4, 2),
+                       ('bf16', 0.80, 1.3, 1.3)):
+        add('prompt-512', 'prompt of 512', 'prompt', fmt, bars, n=512)
+    add('prompt-2048', 'prompt of 2048', 'prompt', 'q4_k_m', (0.88, 5, 2.3), n=2048, reps=1)
+    for fmt in ('q8_0', 'q4_k_m'):
+        for seqs, llama, ik in ((8, 5, 3), (16, 5, 5), (32, 6, 6)):
+            add(f'seqs-{seqs}', f'{seqs} sequences', 'seqs', fmt, (None, llama, ik), n=32,
+                depth=128, seqs=seqs, reps=1)
+    add('first-token', 'start to first token, prompt of 512', 'run', 'q4_k_m', (None, 0.25, 0.5),
+        unit='ms', n=1, better='less')
+    add('memory', 'peak memory, 512 + 128, context 4096', 'run', 'q4_0', (1, 0.6, 1), unit='MB',
+        n=128, better='less')
+    add('sampling', 'sampling over 151,936 logits', 'sampling', 'f16', (1, None, None), unit='us',
+        better='less')
+    rows[-1].name, rows[-1].what, rows[-1].model = 'sampling', 'sampling over 151,936 logits', None
+    return rows
+
+
+# ---- programs
+
+
+def output(args):
+    """Both streams, apart."""
+    p = subprocess.run(list(map(str, args)), stdin=subprocess.DEVNULL, capture_output=True)
+    if p.returncode:
+        raise RuntimeError(f"{' '.join(map(str, args))}: exit {p.returncode}: "
+                           f"{p.stderr.decode(errors='replace')[-500:]}")
+    return p.stdout.decode(errors='replace'), p.stderr.decode(errors='replace')
+
+
+def cost(args):
+    """Wall time in ms and peak memory in MB of a process from its start to its end."""
+    with tempfile.TemporaryFile() as errors:
+        begin = time.monotonic()
+        p = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(p.pid, 0)
+        ms = (time.monotonic() - begin) * 1000
+        p.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        if p.returncode:
+            raise RuntimeError(f"{' '.join(map(str, args))}: exit {p.returncode}: "
+                               f"{errors.read().decode(errors='replace')[-500:]}")
+    return {'ms': ms, 'MB': usage.ru_maxrss * 1024 / 1e6}
+
+
+class Hearth:
+    def __init__(self, a, folder):
+        self.a, self.ceilings = a, []
+        self.prompt = os.path.join(folder, 'prompt.txt')
+        with open(self.prompt, 'w', encoding='utf-8') as f:
+            f.write(' '.join(WORDS[i % len(WORDS)] for i in range(512)))
+
+    def bench(self, model, *options, reps):
+        text, _ = output([self.a.hearth, 'bench', model, '--threads', self.a.threads, '--json',
+                          '--reps', reps, *options])
+        report = json.loads(text)
+        self.ceilings.append(report['ceilings'])
+        return report['runs']
+
+    def generate(self, row, model):
+        run, = self.bench(model, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
+                          reps=row.reps)
+        return {'value': run['tokens_s'], 'share': run['read_share'], 'of': 'of reading'}
+
+    def prompt_(self, row, model):
+        """The share is that of the ceiling; of a long prompt, that of the rate at 512."""
+        lengths = '512' if row.n == 512 else f'512,{row.n}'
+        runs = self.bench(model, '--prompt', lengths, '--generate', 0, reps=row.reps)
+        if row.n == 512:
+            return {'value': runs[0]['tokens_s'], 'share': runs[0]['ceiling_share'],
+                    'of': 'of products'}
+        return {'value': runs[1]['tokens_s'], 'share': runs[1]['tokens_s'] / runs[0]['tokens_s'],
+                'of': 'of the rate at 512'}
+
+    def seqs(self, row, model):
+        options = '--seqs', row.seqs, '--depth'
+        tg, = self.bench(model, *options, row.depth, '--prompt', 0, '--generate', row.n, reps=1)
+        pp, = self.bench(model, *options, 0, '--prompt', row.depth, '--generate', 0, reps=1)
+        seconds = row.depth / pp['tokens_s'] + row.n / tg['tokens_s']
+        return {'value': tg['tokens_s'], 'share': tg['ceiling_share'], 'of': 'of products',
+                'all': (row.depth + row.n) / seconds}
+
+    def run(self, row, model):
+        count = int(output([self.a.hearth, 'tokenize', model, '--count', '-f', self.prompt])[0])
+        if count != 512:
+            raise RuntimeError(f'{model}: the prompt has {count} tokens, not 512')
+        found = cost([self.a.hearth, 'run', model, '-f', self.prompt, '-n', row.n, '--temp', 0,
+                      '--ctx', 4096, '--ignore-end', '-t', self.a.threads])
+        if row.unit == 'ms':
+            return {'value': found['ms']}
+        text, _ = output([self.a.hearth, 'inspect', model, '--json', '--memory', '--ctx', 4096])
+        bar = os.path.getsize(model) + json.loads(text)['memory']['kv'] + SPARE
+        return {'value': found['MB'], 'share': found['MB'] * 1e6 / bar,
+                'of': f'of file + KV + 48 MB, {bar / 1e6:.0f} MB'}
+
+    def sampling(self, row, model):
+        text = ''.join(output([self.a.sampler]))
+        us = float(re.search(r'top-k 40, top-p, temperature\s+([\d.]+) us', text).group(1))
+        return {'value': us, 'share': us / 60, 'of': 'of 60 us'}
+
+    def measure(self, row, model):
+        kind = {'prompt': self.prompt_}.get(row.kind) or getattr(self, row.kind)
+        return kind(row, model)
+
+
+class Peer:
+    def __init__(self, a, key, prompt):
+        self.a, self.key, self.prompt = a, key, prompt
+        self.folder = os.path.abspath(getattr(a, key))
+
+    def flags(self, row, among):
+        return among[self.key]['run' if row.kind == 'run' else 'bench']
+
+    def command(self, program, model, flags, *options):
+        if program == 'llama-bench':
+            flags = ' '.join(BENCH_FORM.get(word, word) for word in flags.split())
+        return [os.path.join(self.folder, program), '-m', model, '-t', self.a.threads, *options,
+                *flags.split()]
+
+    def bench(self, row, model, flags):
+        n = ('-p', row.n, '-n', 0) if row.kind == 'prompt' else ('-p', 0, '-n', row.n)
+        if row.depth:
+            n = ('-p', 0, '-n', row.n, '-d', row.depth)
+            if self.key == 'ik':
+                n = ('-p', 0, '-n', 0, '-gp', f'{row.depth},{row.n}')
+        text, _ = output(self.command('llama-bench', model, flags, *n, '-r', row.reps, '-o',
+                                      'json'))
+        return {'value': statistics.median(json.loads(text)[0]['samples_ts'])}
+
+    def seqs(self, row, model, flags):
+        """From the line | PP | TG | B | N_KV | T_PP | S_PP | T_TG | S_TG | T | S |"""
+        text = ''.join(output(self.command(
+            'llama-batched-bench', model, flags, '-c', 256 * row.seqs, '-npp', row.depth, '-ntg',
+            row.n, '-npl', row.seqs)))
+        cells = re.search(r'^\|((?:\s*[\d.]+ \|){10})', text, re.MULTILINE).group(1).split('|')
+        return {'value': float(cells[7]), 'all': float(cells[9])}
+
+    def run(self, row, model, flags):
+        program, *more = ('llama-completion', '-no-cnv') if self.key == 'llama' else ('llama-cli',)
+        found = cost(self.command(program, model, flags, '-f', self.prompt, '-n', row.n, '--temp',
+                                  0, '-c', 4096, '--ignore-eos', *more))
+        return {'value': found[row.unit]}
+
+    def measure(self, row, model, flags):
+        if row.kind in ('seqs', 'run'):
+            return getattr(self, row.kind)(row, model, flags)
+        return self.bench(row, model, flags)
+
+
+# ---- rows
+
+
+def interleave(columns, rounds):
+    """Calls every column's function once a round; one that fails is said and left out."""
+    found = {name: [] for name in columns}
+    for _ in range(rounds):
+        for name, measure in columns.items():
+            if found[name] is None:
+                continue
+            try:
+                found[name].append(measure())
+            except (RuntimeError, OSError, AttributeError) as e:
+                print(f'{name}: {e}', file=sys.stderr)
+                found[name] = None
+    return found
+
+
+def spread(values, better='more'):
+    worst, best = (min, max) if better == 'more' else (max, min)
+    digits = 1 if statistics.median(values) < 1000 else 0
+    form = '{:,.%df}' % digits
+    return (f'{form.format(statistics.median(values))} ({form.format(worst(values))} to '
+            f'{form.format(best(values))})')
+
+
+def judged(value, bar, better, after=''):
+    text = f'{value:.2f}{after}'
+    if bar is None:
+        return text
+    ok = value >= bar if better == 'more' else value <= bar
+    return text + f' (bar {bar:g}{"" if ok else ", missed"})'
+
+
+def peer_columns(a, row, peers, among):
+    """A function for each set of flags of each peer, by (peer, flags)."""
+    model = os.path.join(a.models, row.model or '')
+    return {(key, flags): lambda peer=peer, flags=flags: peer.measure(row, model, flags)
+            for key, peer in peers.items() if row.kind != 'sampling'
+            for flags in peer.flags(row, among)}
+
+
+def table_row(row, what, found, key, bars):
+    """Of a peer, the set of flags that did best."""
+    values = {column: [r[key] for r in results] for column, results in found.items() if results}
+    ours = values.pop('hearth', None)
+    cells = [what, f'{spread(ours, row.better)} {row.unit}' if ours else '-', '']
+    if ours and key == 'value' and 'share' in found['hearth'][0]:
+        share = statistics.median(r['share'] for r in found['hearth'])
+        cells[2] = judged(share, bars[0], row.better, ' ' + found['hearth'][0]['of'])
+    best = max if row.better == 'more' else min
+    for peer, bar in zip(PEERS, bars[1:]):
+        sets = {flags: v for (of, flags), v in values.items() if of == peer}
+        if not sets:
+            cells += ['-', '-']
+            continue
+        flags = best(sets, key=lambda f: statistics.median(sets[f]))
+        cells.append(spread(sets[flags], row.better) + (f' `{flags}`' if flags else ''))
+        ratio = ours and statistics.median(ours) / statistics.median(sets[flags])
+        cells.append(judged(ratio, bar, row.better) if ratio else '-')
+    print('| ' + ' | '.join(cells) + ' |', flush=True)
+
+
+def measure_row(a, row, hearth, peers):
+    model = row.model and os.path.join(a.models, row.model)
+    columns = {'hearth': lambda: hearth.measure(row, model), **peer_columns(a, row, peers, FLAGS)}
+    found = interleave(columns, a.rounds)
+    table_row(row, row.what, found, 'value', row.bars)
+    if row.kind == 'seqs':
+        table_row(row, 'the same with their prompts', found, 'all', (None,) * 3)
+
+
+def choose(a, row, peers):
+    """A line for each set of flags of each peer."""
+    found = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
+    for (key, flags), results in found.items():
+        cell = spread([r['value'] for r in results], row.better) if results else '-'
+        print(f'| {row.what} | {PEERS[key]} | {flags or "as it comes"} | {cell} {row.unit} |',
+              flush=True)
+
+
+# ---- all of it
+
+
+def machine():
+    with open('/proc/cpuinfo', encoding='utf-8') as f:
+        names = re.findall(r'(?:model name|CPU part)\s*: (.*)', f.read())
+    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9
+    name = names[0] if names else 'unknown CPU'
+    return f'{name}, {os.cpu_count()} cores, {memory:.0f} GB, {time.strftime("%Y-%m-%d")}'
+
+
+def ceilings(found):
+    if not found:
+        return ''
+    gbs = [c['read_bytes_s'] / 1e9 for c in found]
+    macs = ', '.join(f"{t} {statistics.median(c[t + '_macs_s'] for c in found) / 1e9:.0f}"
+                     for t in ('int8', 'bf16', 'f32'))
+    return f'Ceilings in these runs: read {spread(gbs)} GB/s; {macs} GMAC/s.'
+
+
+def arguments(rows):
+    root = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
+    ap = argparse.ArgumentParser()
+    ap.add_argument('rows', nargs='*', metavar='ROW')
+    ap.add_argument('--models', default='.')
+    ap.add_argument('--hearth', default=os.path.join(root, 'build', 'hearth'))
+    for key, name in PEERS.items():
+        ap.add_argument('--' + key, metavar='DIR', help=f"the folder of {name}'s programs")
+    ap.add_argument('--threads', type=int, default=2)
+    ap.add_argument('--rounds', type=int, default=3)
+    ap.add_argument('--list', action='store_true')
+    ap.add_argument('--choose', action='store_true')
+    a = ap.parse_args()
+    a.models, a.hearth = os.path.abspath(a.models), os.path.abspath(a.hearth)
+    a.sampler = os.path.join(os.path.dirname(a.hearth), 'tests', 'engine', 'test_sampler')
+    a.picked = [r for r in rows if not a.rows or any(r.name.startswith(x) for x in a.rows)]
+    for x in a.rows:
+        if not any(r.name.startswith(x) for r in rows):
+            ap.error(f'no row begins with {x}; --list prints them')
+    return a
+
+
+def main():
+    a = arguments(make_rows())
+    if a.list:
+        print('\n'.join(r.name for r in a.picked))
+        return
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix='hearth-measure-') as folder:
+        hearth = Hearth(a, folder)
+        peers = {key: Peer(a, key, hearth.prompt) for key in PEERS if getattr(a, key)}
+        os.chdir(folder)  # a peer writes its log where it runs
+        if a.choose:
+            for row in a.picked:
+                if row.kind != 'sampling':
+                    choose(a, row, peers)
+            return
+        print(f'{machine()}; {a.threads} threads; medians of {a.rounds} rounds, in brackets the '
+              f'slowest and the fastest.\n')
+        print('| what | Hearth | share | ' + ' | '.join(f'{n} | ratio' for n in PEERS.values())
+              + ' |\n|' + '---|' * 7)
+        for row in a.picked:
+            measure_row(a, row, hearth, peers)
+        print(f'\n{ceilings(hearth.ceilings)} Load average {load:.2f} at the start, '
+              f'{os.getloadavg()[0]:.2f} at the end.')
+        os.chdir('/')
+
+
+if __name__ == '__main__':
+    main()
