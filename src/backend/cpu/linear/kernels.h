@@ -90,6 +90,9 @@ struct ht_linear_format {
     ht_tile_fn *tile;
     ht_stream_fn *stream; // NULL: pack and tile
     uint32_t stream_tokens;
+    // Up to so many tokens run through the stream several times, which is faster than a panel: the
+    // memory is read while products are made. 0: stream_tokens.
+    uint32_t stream_most;
 };
 
 struct ht_linear_kernels {
@@ -119,13 +122,13 @@ ht_pack_fn ht_pack_float;          // F32, F16, BF16 to a panel of f32
 // The rows of the table for a level whose int8 kernels are pack, t32, t32m, t16, t16m (by group and
 // whether there are mins).
 #define HT_LINEAR_CODE_FORMATS(pack, t32, t32m, t16, t16m)                                         \
-    [HT_Q4_0] = {pack, t32, NULL, 0}, [HT_Q4_1] = {pack, t32m, NULL, 0},                           \
-    [HT_Q5_0] = {pack, t32, NULL, 0}, [HT_Q5_1] = {pack, t32m, NULL, 0},                           \
-    [HT_Q8_0] = {pack, t32, NULL, 0}, [HT_Q2_K] = {pack, t16m, NULL, 0},                           \
-    [HT_Q3_K] = {pack, t16, NULL, 0}, [HT_Q4_K] = {pack, t32m, NULL, 0},                           \
-    [HT_Q5_K] = {pack, t32m, NULL, 0}, [HT_Q6_K] = {pack, t16, NULL, 0},                           \
-    [HT_IQ3_S] = {pack, t32, NULL, 0}, [HT_IQ4_NL] = {pack, t32, NULL, 0},                         \
-    [HT_IQ4_XS] = {pack, t32, NULL, 0}, [HT_TQ1_0] = {pack, t32, NULL, 0},                         \
-    [HT_TQ2_0] = {pack, t32, NULL, 0}, [HT_MXFP4] = {pack, t32, NULL, 0}
+    [HT_Q4_0] = {pack, t32, NULL, 0, 0}, [HT_Q4_1] = {pack, t32m, NULL, 0, 0},                     \
+    [HT_Q5_0] = {pack, t32, NULL, 0, 0}, [HT_Q5_1] = {pack, t32m, NULL, 0, 0},                     \
+    [HT_Q8_0] = {pack, t32, NULL, 0, 0}, [HT_Q2_K] = {pack, t16m, NULL, 0, 0},                     \
+    [HT_Q3_K] = {pack, t16, NULL, 0, 0}, [HT_Q4_K] = {pack, t32m, NULL, 0, 0},                     \
+    [HT_Q5_K] = {pack, t32m, NULL, 0, 0}, [HT_Q6_K] = {pack, t16, NULL, 0, 0},                     \
+    [HT_IQ3_S] = {pack, t32, NULL, 0, 0}, [HT_IQ4_NL] = {pack, t32, NULL, 0, 0},                   \
+    [HT_IQ4_XS] = {pack, t32, NULL, 0, 0}, [HT_TQ1_0] = {pack, t32, NULL, 0, 0},                   \
+    [HT_TQ2_0] = {pack, t32, NULL, 0, 0}, [HT_MXFP4] = {pack, t32, NULL, 0, 0}
 
 #endif

@@ -156,6 +156,26 @@ static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const
     t->ahead_bytes = (uint32_t)n_bytes;
 }
 
+static uint32_t stream_most(const struct ht_linear_format *f) {
+    return f->stream_most ? f->stream_most : f->stream_tokens;
+}
+
+// As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
+// cache.
+static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
+                          const struct ht_tile_args *all, const uint8_t *next) {
+    struct ht_tile_args t = *all;
+    uint32_t n_passes = (all->n_tokens + f->stream_tokens - 1) / f->stream_tokens;
+    for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
+        t.n_tokens = (left + n_passes - 1) / n_passes;
+        n_passes--;
+        f->stream(rows, stride, &t, next);
+        t.act += t.n_tokens * t.act_stride;
+        t.from += t.n_tokens * t.from_stride;
+        t.to += t.n_tokens * t.to_stride;
+    }
+}
+
 static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
 
 // One group of rows, one block of tokens, all of K.
@@ -166,7 +186,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
-    bool stream = f->stream && n_tokens <= f->stream_tokens;
+    bool stream = n_tokens <= stream_most(f);
     // The sums go from zeros to the place of the output, where nothing is added behind them.
     bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual;
     struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
@@ -186,7 +206,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             stride = TAIL_ROW_BYTES;
         }
         if (stream) {
-            f->stream(rows, stride, &t, next);
+            stream_passes(f, rows, stride, &t, next);
             next += n_bytes * HT_ROW_GROUP;
         } else {
             ahead(&t, job, w, n_bytes, at + chunk, next);
@@ -214,7 +234,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
-        if (!job->asked && n_tokens <= k->format[job->format].stream_tokens && row_begin < row_end)
+        if (!job->asked && n_tokens <= stream_most(&k->format[job->format]) && row_begin < row_end)
             prefetch_group(job->weight + row_begin * row_bytes,
                            row_bytes * (row_end - row_begin < 32 ? row_end - row_begin : 32));
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {

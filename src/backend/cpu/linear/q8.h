@@ -17,6 +17,9 @@
 #include "backend/cpu/linear/rows.h"
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
+#ifndef STREAM_MOST
+#define STREAM_MOST 0
+#endif
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -406,20 +409,20 @@ PACK(HT_TQ1_0, tq1_0)
 
 // The rows of the level's table.
 #define Q8_FORMATS                                                                                 \
-    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS},                                  \
-    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS},                              \
-    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS},                                  \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS},                              \
-    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS},                                  \
-    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE},                                \
-    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE},                                    \
-    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS},                              \
-    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_TOKENS},                              \
-    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE},                                    \
-    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS},                            \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS},                            \
-    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE},                                 \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS},                               \
-    [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0}
+    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS, STREAM_MOST},                     \
+    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_MOST},                 \
+    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_MOST},                     \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_MOST},                 \
+    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_MOST},                     \
+    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE, 0},                             \
+    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE, 0},                                 \
+    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_MOST},                 \
+    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_TOKENS, STREAM_MOST},                 \
+    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE, 0},                                 \
+    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_MOST},               \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_MOST},               \
+    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE, 0},                              \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_MOST},                  \
+    [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif

@@ -179,9 +179,9 @@ const struct ht_linear_kernels ht_linear_scalar = {
     .bf16_bytes = 4,
     .act_q8 = ht_act_q8_scalar,
     .act_bf16 = ht_act_bf16_scalar,
-    .format = {[HT_F32] = {ht_pack_float, tile_f32, NULL, 0},
-               [HT_F16] = {ht_pack_float, tile_f32, NULL, 0},
-               [HT_BF16] = {ht_pack_float, tile_f32, NULL, 0},
+    .format = {[HT_F32] = {ht_pack_float, tile_f32, NULL, 0, 0},
+               [HT_F16] = {ht_pack_float, tile_f32, NULL, 0, 0},
+               [HT_BF16] = {ht_pack_float, tile_f32, NULL, 0, 0},
                HT_LINEAR_CODE_FORMATS(ht_pack_codes_signed, tile_q8_32, tile_q8_32_min, tile_q8_16,
                                       tile_q8_16_min)},
 };
