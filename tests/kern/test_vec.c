@@ -225,7 +225,7 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
             uint32_t end = begin + 1 + kern_random(&seed) % (4 - begin);
             enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
             if (!holds(type, d)) continue;
-            struct guarded q = random_floats(d * rows, &seed), pages[4];
+            struct guarded q = random_floats((d + 15) / 16 * 16 * rows, &seed), pages[4];
             struct guarded s = random_floats(rows * HT_TILE, &seed), s2 = copy_of(&s);
             const void *k[4] = {0};
             for (uint32_t g = begin; g < end; g++) {

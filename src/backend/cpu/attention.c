@@ -15,7 +15,7 @@ struct sum {
 
 // A thread's memory, carved from ht_cpu_own_attn.
 struct work {
-    float *q;   // [head_dim][n_rows]
+    float *q;   // [head_dim / 16, rounded up][n_rows][16]
     float *s;   // [n_rows][HT_TILE] scores, then weights
     float *seg; // [n_rows][head_dim] of this segment
     float *acc; // [n_rows][head_dim] of the segments before, where there are several
@@ -29,8 +29,13 @@ struct work {
     const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
 };
 
+// Places of a query row.
+static size_t q_len(uint32_t head_dim) {
+    return (head_dim + HT_LANES - 1u) / HT_LANES * HT_LANES;
+}
+
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
-    return (uint64_t)k->attn_rows * (3ull * head_dim + HT_TILE) * sizeof(float);
+    return (uint64_t)k->attn_rows * (2ull * head_dim + q_len(head_dim) + HT_TILE) * sizeof(float);
 }
 
 uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
@@ -151,7 +156,7 @@ static void join_segment(const struct ht_prepared *p, struct work *w, uint32_t d
                  ht_sum16(w->state[r].l, HT_LANES), w->seg + (size_t)r * d);
 }
 
-// Query rows [token][head] of `n_heads` heads from head h0 on, as [head_dim][row].
+// Query rows [token][head] of `n_heads` heads from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t h0, int thread) {
     uint32_t d = s->head_dim, r = 0;
@@ -160,7 +165,9 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         const float *q =
             ht_cpu_f32(p, s->in[0], thread) + ((size_t)(w->tile->row + t) * s->n_heads + h0) * d;
         for (uint32_t h = 0; h < w->n_heads; h++, r++, q += d) {
-            for (uint32_t e = 0; e < d; e++) w->q[(size_t)e * w->n_rows + r] = q[e];
+            for (uint32_t e = 0; e < d; e += HT_LANES)
+                memcpy(w->q + (size_t)e * w->n_rows + r * HT_LANES, q + e,
+                       min_u32(d - e, HT_LANES) * sizeof *q);
             w->hi[r] = pos + 1;
             w->lo[r] = first_seen(s, pos);
             w->sum[r].started = false;
@@ -208,9 +215,9 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
     size_t rows = p->backend->vec.attn_rows, d = s->head_dim;
     float *own = ht_cpu_own_attn(p, thread);
     return (struct work){.q = own,
-                         .seg = own + rows * d,
-                         .acc = own + rows * d * 2,
-                         .s = own + rows * d * 3,
+                         .s = own + rows * q_len(s->head_dim),
+                         .seg = own + rows * (q_len(s->head_dim) + HT_TILE),
+                         .acc = own + rows * (q_len(s->head_dim) + HT_TILE + d),
                          .tile = tile,
                          .kv_head = kv_head};
 }

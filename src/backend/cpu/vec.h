@@ -69,11 +69,11 @@ struct ht_vec_kernels {
 
     // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
     uint32_t attn_rows;
-    // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[e][r], k[g][e][j], .), from 0, for g
+    // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[r][e], k[g][e][j], .), from 0, for g
     // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
-    // s = fma(sum, scale, s), from 0. q: [d][n_rows]; k: pointers to HT_TILE_GROUPS groups (those
-    // outside the range are not looked at). With few rows the same places behind `next` are fetched
-    // meanwhile.
+    // s = fma(sum, scale, s), from 0. q: [d / 16, rounded up][n_rows][16]; k: pointers to
+    // HT_TILE_GROUPS groups (those outside the range are not looked at). The same places behind
+    // `next` are fetched meanwhile.
     void (*attn_qk[HT_N_KV_TYPES])(const float *q, uint32_t n_rows, uint32_t d,
                                    const void *const *k, const void *const *next, uint32_t g_begin,
                                    uint32_t g_end, float *s);

@@ -138,8 +138,8 @@ static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
                 memset(sum, 0, sizeof sum);
                 for (uint32_t e = b * block; e < (b + 1) * block; e++)
                     for (uint32_t j = 0; j < HT_LANES; j++)
-                        sum[j] =
-                            fmaf(q[e * n_rows + r], element(k[g], e * HT_LANES + j, type), sum[j]);
+                        sum[j] = fmaf(q[(e - e % HT_LANES) * n_rows + r * HT_LANES + e % HT_LANES],
+                                      element(k[g], e * HT_LANES + j, type), sum[j]);
                 for (uint32_t j = 0; j < HT_LANES; j++)
                     out[j] =
                         type == HEARTH_KV_Q8_0
