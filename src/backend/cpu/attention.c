@@ -107,30 +107,26 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     while (r1 > r0 && w->lo[r1 - 1] >= end) r1--;
     if (r0 == r1) return;
     // What any of the rows sees, and what all of them see, within the tile.
-    uint32_t any_lo = max_u32(w->lo[r0], base) - base, any_hi = min_u32(w->hi[r1 - 1], end) - base;
-    uint32_t all_lo = max_u32(w->lo[r1 - 1], base) - base, all_hi = min_u32(w->hi[r0], end) - base;
+    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
+    for (uint32_t r = r0; r < r1; r++) {
+        lo[r] = max_u32(w->lo[r], base) - base;
+        hi[r] = min_u32(w->hi[r], end) - base;
+    }
+    uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
     find_pages(p, s, w, w->kv_head, base, kp, vp);
     find_next(p, s, w, base);
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
-    for (uint32_t r = r0; r < r1; r++)
-        w->c[r] =
-            k->attn_softmax(w->s + r * HT_TILE, max_u32(w->lo[r], base) - base,
-                            min_u32(w->hi[r], end) - base, s->scale, s->soft_cap, &w->state[r]);
+    k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
+                    w->state + r0, w->c + r0);
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
-    for (uint32_t r = r0, next; r < r1 && any_lo < all_lo; r = next) {
-        next = r + w->n_heads;
-        uint32_t lo = max_u32(w->lo[r], base) - base, hi = min_u32(w->hi[r], end) - base;
-        add_values(p, w, d, r, next, vp, lo, min_u32(hi, all_lo));
-    }
+    for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
+        add_values(p, w, d, r, r + w->n_heads, vp, lo[r], min_u32(hi[r], all_lo));
     add_values(p, w, d, r0, r1, vp, all_lo, all_hi);
-    for (uint32_t r = r0, next; r < r1; r = next) {
-        next = r + w->n_heads;
-        uint32_t hi = min_u32(w->hi[r], end) - base;
-        add_values(p, w, d, r, next, vp, max_u32(all_hi, all_lo), hi);
-    }
+    for (uint32_t r = r0; r < r1; r += w->n_heads)
+        add_values(p, w, d, r, r + w->n_heads, vp, max_u32(all_hi, all_lo), hi[r]);
 }
 
 // Joins a segment's m, l and acc with those of the segments before it.

@@ -6,7 +6,7 @@
 //   v_set1 v_iota v_load v_store v_load_n v_store_n (the first n lanes; others 0, or not written)
 //   v_load_f16 v_store_f16 v_load_bf16 v_store_bf16 (rounded to nearest even; NaN becomes quiet)
 //   v_load_i8 v_store_i8 (whole numbers from -127 to 127)
-//   v_add v_sub v_mul v_div   v_first (lane 0)
+//   v_add v_sub v_mul v_div
 //   v_fma: a * b + c   v_fnma: c - a * b   v_fms: a * b - c
 //   v_max: a > b ? a : b   v_min: a < b ? a : b
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
@@ -26,7 +26,8 @@ static INLINE struct v16 keep(struct v16 v, uint32_t n) {
 
 // ---- elementary functions: num.h, lane by lane
 
-static INLINE struct v16 vexp(struct v16 x) {
+// exp where x is not above 0, or NaN.
+static INLINE struct v16 vexp_falling(struct v16 x) {
     struct v16 n = v_rint(v_mul(x, v_set1(HT_EXP_LOG2E)));
     struct v16 r = v_fnma(n, v_set1(HT_EXP_LN2_HI), x);
     r = v_fnma(n, v_set1(HT_EXP_LN2_LO), r);
@@ -37,8 +38,11 @@ static INLINE struct v16 vexp(struct v16 x) {
     q = v_fma(q, r, v_set1(HT_EXP_C2));
     q = v_fma(q, r, v_set1(1.0f));
     q = v_scale2(v_fma(q, r, v_set1(1.0f)), n);
-    q = v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), q);
     return v_select_le(x, v_set1(HT_EXP_MIN), v_set1(0.0f), q);
+}
+
+static INLINE struct v16 vexp(struct v16 x) {
+    return v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), vexp_falling(x));
 }
 
 static INLINE struct v16 vtanh(struct v16 x) {
@@ -393,29 +397,42 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
     }
 }
 
-static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
-                     struct ht_attn_state *state) {
-    uint32_t first = lo / HT_LANES, end = (hi + HT_LANES - 1) / HT_LANES;
-    struct v16 none = v_set1(-INFINITY), max = none, t[HT_TILE_GROUPS];
-    for (uint32_t g = first; g < end; g++) {
-        t[g] = v_mul(v_load(s + g * HT_LANES), v_set1(scale_by));
-        if (cap != 0.0f) t[g] = v_mul(v_set1(cap), vtanh(v_div(t[g], v_set1(cap))));
-        uint32_t from = lo > g * HT_LANES ? lo - g * HT_LANES : 0;
-        t[g] = v_select_lt(v_iota(), v_set1((float)from), none, t[g]);
-        t[g] = v_select_le(v_set1((float)(hi - g * HT_LANES)), v_iota(), none, t[g]);
-        max = v_max(t[g], max);
+// Scaled and capped scores of a row in place, -inf where it does not look; their lanes' maxima.
+static INLINE struct v16 scale_scores(float *s, uint32_t lo, uint32_t hi, float by, float cap) {
+    struct v16 none = v_set1(-INFINITY), max = none;
+    for (uint32_t g = lo / HT_LANES * HT_LANES; g < hi; g += HT_LANES) {
+        struct v16 t = v_mul(v_load(s + g), v_set1(by));
+        if (cap != 0.0f) t = v_mul(v_set1(cap), vtanh(v_div(t, v_set1(cap))));
+        if (lo > g) t = v_select_lt(v_iota(), v_set1((float)(lo - g)), none, t);
+        if (hi < g + HT_LANES) t = v_select_le(v_set1((float)(hi - g)), v_iota(), none, t);
+        v_store(s + g, t);
+        max = v_max(t, max);
     }
-    float m = v_most(max);
-    m = m > state->m ? m : state->m;
-    struct v16 c = vexp(v_sub(v_set1(state->m), v_set1(m))), sum = v_set1(0.0f);
-    for (uint32_t g = first; g < end; g++) {
-        struct v16 p = vexp(v_sub(t[g], v_set1(m)));
-        v_store(s + g * HT_LANES, p);
-        sum = v_add(sum, p);
+    return max;
+}
+
+// All rows' maxima come first, then all their weights: the long chains of operations of one row run
+// beside those of the next.
+static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi, float by,
+                    float cap, struct ht_attn_state *state, float *c) {
+    float m[HT_LANES], before[HT_LANES];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        m[r] = v_most(scale_scores(s + r * HT_TILE, lo[r], hi[r], by, cap));
+        before[r] = state[r].m;
     }
-    v_store(state->l, v_fma(v_load(state->l), c, sum));
-    state->m = m;
-    return v_first(c);
+    struct v16 old = v_load_n(before, n_rows), new = v_max(v_load_n(m, n_rows), old);
+    v_store_n(m, new, n_rows);
+    v_store_n(c, vexp_falling(v_sub(old, new)), n_rows);
+    for (uint32_t r = 0; r < n_rows; r++, s += HT_TILE) {
+        struct v16 sum = v_set1(0.0f), max = v_set1(m[r]);
+        for (uint32_t g = lo[r] / HT_LANES * HT_LANES; g < hi[r]; g += HT_LANES) {
+            struct v16 p = vexp_falling(v_sub(v_load(s + g), max));
+            v_store(s + g, p);
+            sum = v_add(sum, p);
+        }
+        v_store(state[r].l, v_fma(v_load(state[r].l), v_set1(c[r]), sum));
+        state[r].m = m[r];
+    }
 }
 
 // Weights for codes: w[(r * nb + b) * HT_TILE + j] = p[r * HT_TILE + j] * scale of V row j in block

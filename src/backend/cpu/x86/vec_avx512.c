@@ -66,9 +66,6 @@ static INLINE struct v16 v_load_i8(const int8_t *q) {
 static INLINE void v_store_i8(int8_t *q, struct v16 a) {
     _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
 }
-static INLINE float v_first(struct v16 a) {
-    return _mm512_cvtss_f32(a.v);
-}
 
 static INLINE struct v16 v_add(struct v16 a, struct v16 b) {
     return wrap(_mm512_add_ps(a.v, b.v));
