@@ -27,6 +27,8 @@ struct work {
     uint32_t kv_head, n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
+    const float *ask; // query rows of the next task, of so many tokens, that nobody asked for yet
+    uint32_t n_ask;
 };
 
 // Places of a query row.
@@ -155,20 +157,29 @@ static void join_segment(const struct ht_prepared *p, struct work *w, uint32_t d
 // Query rows [token][head] of `n_heads` heads from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t h0, int thread) {
-    uint32_t d = s->head_dim, r = 0;
-    for (uint32_t t = 0; t < w->tile->n_tokens; t++) {
-        uint32_t pos = w->tile->pos + t;
-        const float *q =
-            ht_cpu_f32(p, s->in[0], thread) + ((size_t)(w->tile->row + t) * s->n_heads + h0) * d;
-        for (uint32_t h = 0; h < w->n_heads; h++, r++, q += d) {
-            for (uint32_t e = 0; e < d; e += HT_LANES)
-                memcpy(w->q + (size_t)e * w->n_rows + r * HT_LANES, q + e,
-                       min_u32(d - e, HT_LANES) * sizeof *q);
-            w->hi[r] = pos + 1;
-            w->lo[r] = first_seen(s, pos);
-            w->sum[r].started = false;
-        }
+    uint32_t d = s->head_dim;
+    const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
+    for (uint32_t r = 0; r < w->n_rows; r++) {
+        uint32_t t = r / w->n_heads, pos = w->tile->pos + t, e = 0;
+        const float *q = first + ((size_t)(w->tile->row + t) * s->n_heads + r % w->n_heads) * d;
+        float *to = w->q + r * HT_LANES;
+        for (; e + HT_LANES <= d; e += HT_LANES)
+            memcpy(to + (size_t)e * w->n_rows, q + e, HT_LANES * sizeof *q);
+        if (e < d) memcpy(to + (size_t)e * w->n_rows, q + e, (d - e) * sizeof *q);
+        w->hi[r] = pos + 1;
+        w->lo[r] = first_seen(s, pos);
+        w->sum[r].started = false;
     }
+}
+
+// Query rows of a head lie far apart, so the hardware does not fetch them ahead: those of the next
+// task are asked for while this one is at work, a few tokens a tile.
+static void ask_rows(const struct ht_cpu_step *s, struct work *w) {
+    enum { TOKENS = 2 };
+    size_t width = (size_t)s->n_heads * s->head_dim;
+    for (int i = 0; i < TOKENS && w->n_ask > 0; i++, w->n_ask--, w->ask += width)
+        for (uint32_t e = 0; e < width / s->n_kv_heads; e += 64 / sizeof *w->ask)
+            __builtin_prefetch(w->ask + e, 0, 3);
 }
 
 // A finished head of row `row`: y = acc / l, or only its prepared activations. acc is used up.
@@ -192,7 +203,10 @@ static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s,
 static void fold_segment(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                          uint32_t base, uint32_t end) {
     clear_segment(w, s->head_dim);
-    for (; base < end; base += HT_TILE) fold_tile(p, s, w, base);
+    for (; base < end; base += HT_TILE) {
+        ask_rows(s, w);
+        fold_tile(p, s, w, base);
+    }
 }
 
 // All segments of the rows that w holds, in order.
@@ -218,17 +232,29 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
                          .kv_head = kv_head};
 }
 
-// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces.
-static void run_head(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                     const struct ht_cpu_tile *tile, uint32_t kv_head, int thread) {
-    struct work w = work_of(p, s, tile, kv_head, thread);
+struct task {
+    const struct ht_cpu_tile *tile; // NULL: none
+    uint32_t kv_head;
+};
+
+// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces. `next`:
+// what this thread does then.
+static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
+                     struct task next, int thread) {
+    const struct ht_cpu_tile *tile = task.tile;
+    struct work w = work_of(p, s, tile, task.kv_head, thread);
     uint32_t group = s->n_heads / s->n_kv_heads;
+    if (next.tile) {
+        size_t at = (size_t)next.tile->row * s->n_heads + (size_t)next.kv_head * group;
+        w.ask = ht_cpu_f32(p, s->in[0], thread) + at * s->head_dim;
+        w.n_ask = next.tile->n_tokens;
+    }
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
         w.n_rows = w.n_heads * tile->n_tokens;
-        load_rows(p, s, &w, kv_head * group + h, thread);
+        load_rows(p, s, &w, task.kv_head * group + h, thread);
         fold_all(p, s, &w);
-        store_rows(p, s, &w, kv_head * group + h, thread);
+        store_rows(p, s, &w, task.kv_head * group + h, thread);
     }
 }
 
@@ -291,13 +317,22 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     }
 }
 
+// The thread's own heads, tile after tile.
+static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    size_t begin, end;
+    ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
+    uint32_t n = p->n_tiles, n_tasks = (uint32_t)(end - begin) * n;
+    for (uint32_t i = 0; i < n_tasks; i++) {
+        struct task task = {&p->tiles[i % n], (uint32_t)begin + i / n}, next = {0};
+        if (i + 1 < n_tasks)
+            next = (struct task){&p->tiles[(i + 1) % n], (uint32_t)begin + (i + 1) / n};
+        run_task(p, s, task, next, thread);
+    }
+}
+
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (p->c->own_heads) {
-        size_t begin, end;
-        ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
-        for (size_t h = begin; h < end; h++)
-            for (uint32_t i = 0; i < p->n_tiles; i++)
-                run_head(p, s, &p->tiles[i], (uint32_t)h, thread);
+        run_own_heads(p, s, thread);
         return;
     }
     if (p->mode == HT_CPU_FEW) {
@@ -307,6 +342,8 @@ void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, in
     // Tasks differ in length: taken one by one, late (long) tiles first.
     atomic_uint *taken = &p->counters[s - p->c->steps];
     uint32_t n_tasks = p->n_tiles * s->n_kv_heads, i;
-    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
-        run_head(p, s, &p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads, thread);
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks) {
+        struct task task = {&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads};
+        run_task(p, s, task, (struct task){0}, thread);
+    }
 }
