@@ -320,7 +320,7 @@ static INLINE void qk_span(const int nr, const int ng, enum hearth_kv_type type,
     const uint32_t row_bytes = HT_LANES * ht_kv_code_bytes(type);
     while (e < end) {
         const float *x = q + (size_t)e * n_rows;
-        uint32_t stop = end - e < HT_LANES ? end : e + HT_LANES;
+        uint32_t stop = n_rows == 1 || end - e < HT_LANES ? end : e + HT_LANES; // one lies in a row
         for (; e < stop; e++, x++) {
             struct v16 kv[4];
             UNROLL for (int g = 0; g < ng; g++) kv[g] = page_load(type, k[g], (size_t)e * HT_LANES);
