@@ -225,7 +225,7 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
             uint32_t end = begin + 1 + kern_random(&seed) % (4 - begin);
             enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
             if (!holds(type, d)) continue;
-            struct guarded q = random_floats(d * rows, &seed), pages[4];
+            struct guarded q = random_floats((d + 15) / 16 * 16 * rows, &seed), pages[4];
             struct guarded s = random_floats(rows * HT_TILE, &seed), s2 = copy_of(&s);
             const void *k[4] = {0};
             for (uint32_t g = begin; g < end; g++) {
@@ -244,25 +244,32 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
 
 static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 5;
-    struct ht_attn_state a = {.m = -INFINITY}, b = a;
-    for (int i = 0; i < 400; i++) {
-        uint32_t lo = i % 3 ? 0 : kern_random(&seed) % HT_TILE;
-        uint32_t hi = lo + 1 + kern_random(&seed) % (HT_TILE - lo);
+    struct ht_attn_state a[HT_ATTN_MAX_ROWS], b[HT_ATTN_MAX_ROWS];
+    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
+    for (uint32_t i = 0; i < 400; i++) {
+        uint32_t n = 1 + i % got->attn_rows;
         float cap = i % 5 == 0 ? 7.0f : 0.0f;
-        struct guarded s = random_floats(HT_TILE, &seed);
-        for (uint32_t j = 0; j < HT_TILE; j++) { // what is not seen may be anything
-            floats(&s)[j] *= 20.0f;
-            if (j < lo || j >= hi) floats(&s)[j] = j % 2 ? NAN : INFINITY;
+        struct guarded s = random_floats(n * HT_TILE, &seed);
+        struct guarded c = random_floats(n, &seed), c2 = copy_of(&c);
+        for (uint32_t r = 0; r < n; r++) {
+            lo[r] = (i + r) % 3 ? 0 : kern_random(&seed) % HT_TILE;
+            hi[r] = i % 7 ? lo[r] + 1 + kern_random(&seed) % (HT_TILE - lo[r]) : HT_TILE;
+            for (uint32_t j = 0; j < HT_TILE; j++) { // what is not seen may be anything
+                float *x = &floats(&s)[r * HT_TILE + j];
+                *x *= 20.0f;
+                if (j < lo[r] || j >= hi[r]) *x = j % 2 ? NAN : INFINITY;
+            }
+            if (i < HT_ATTN_MAX_ROWS || i % 10 == 0)
+                a[r] = b[r] = (struct ht_attn_state){.m = -INFINITY};
         }
         struct guarded t = copy_of(&s);
-        if (i % 10 == 0) a = b = (struct ht_attn_state){.m = -INFINITY};
-        float c = want->attn_softmax(floats(&s), lo, hi, 0.3f, cap, &a);
-        float c2 = got->attn_softmax(floats(&t), lo, hi, 0.3f, cap, &b);
-        same(&s, &t, "attn_softmax", hi);
-        assert_memory_equal(&c, &c2, sizeof c);
-        assert_memory_equal(&a, &b, sizeof a);
-        guarded_free(&s);
-        guarded_free(&t);
+        want->attn_softmax(floats(&s), n, lo, hi, 0.3f, cap, a, floats(&c));
+        got->attn_softmax(floats(&t), n, lo, hi, 0.3f, cap, b, floats(&c2));
+        same(&s, &t, "attn_softmax", n);
+        same(&c, &c2, "attn_softmax, c", n);
+        for (uint32_t r = 0; r < n; r++) assert_memory_equal(&a[r], &b[r], sizeof a[r]);
+        struct guarded *all[] = {&s, &t, &c, &c2};
+        for (int g = 0; g < 4; g++) guarded_free(all[g]);
     }
 }
 
@@ -385,7 +392,8 @@ static void check_formula(enum hearth_kv_type type, uint32_t d) {
         const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]};
         for (uint32_t g = 0; g < 4; g++) kg[g] = kp[base / 16 + g];
         k.attn_qk[type](q, 1, d, kg, kg, 0, (n + 15) / 16, s);
-        float c = k.attn_softmax(s, 0, n, 0.25f, 0.0f, &st);
+        float c;
+        k.attn_softmax(s, 1, &(uint32_t){0}, &n, 0.25f, 0.0f, &st, &c);
         k.attn_pv[type](acc, s, &c, 1, d, vg, vg, 0, n);
     }
     double sum = 0, want[D] = {0};

@@ -15,7 +15,7 @@ struct sum {
 
 // A thread's memory, carved from ht_cpu_own_attn.
 struct work {
-    float *q;   // [head_dim][n_rows]
+    float *q;   // [head_dim / 16, rounded up][n_rows][16]
     float *s;   // [n_rows][HT_TILE] scores, then weights
     float *seg; // [n_rows][head_dim] of this segment
     float *acc; // [n_rows][head_dim] of the segments before, where there are several
@@ -27,10 +27,17 @@ struct work {
     uint32_t kv_head, n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
+    const float *ask; // query rows of the next task, of so many tokens, that nobody asked for yet
+    uint32_t n_ask;
 };
 
+// Places of a query row.
+static size_t q_len(uint32_t head_dim) {
+    return (head_dim + HT_LANES - 1u) / HT_LANES * HT_LANES;
+}
+
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
-    return (uint64_t)k->attn_rows * (3ull * head_dim + HT_TILE) * sizeof(float);
+    return (uint64_t)k->attn_rows * (2ull * head_dim + q_len(head_dim) + HT_TILE) * sizeof(float);
 }
 
 uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
@@ -102,30 +109,26 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     while (r1 > r0 && w->lo[r1 - 1] >= end) r1--;
     if (r0 == r1) return;
     // What any of the rows sees, and what all of them see, within the tile.
-    uint32_t any_lo = max_u32(w->lo[r0], base) - base, any_hi = min_u32(w->hi[r1 - 1], end) - base;
-    uint32_t all_lo = max_u32(w->lo[r1 - 1], base) - base, all_hi = min_u32(w->hi[r0], end) - base;
+    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
+    for (uint32_t r = r0; r < r1; r++) {
+        lo[r] = max_u32(w->lo[r], base) - base;
+        hi[r] = min_u32(w->hi[r], end) - base;
+    }
+    uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
     find_pages(p, s, w, w->kv_head, base, kp, vp);
     find_next(p, s, w, base);
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
-    for (uint32_t r = r0; r < r1; r++)
-        w->c[r] =
-            k->attn_softmax(w->s + r * HT_TILE, max_u32(w->lo[r], base) - base,
-                            min_u32(w->hi[r], end) - base, s->scale, s->soft_cap, &w->state[r]);
+    k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
+                    w->state + r0, w->c + r0);
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
-    for (uint32_t r = r0, next; r < r1 && any_lo < all_lo; r = next) {
-        next = r + w->n_heads;
-        uint32_t lo = max_u32(w->lo[r], base) - base, hi = min_u32(w->hi[r], end) - base;
-        add_values(p, w, d, r, next, vp, lo, min_u32(hi, all_lo));
-    }
+    for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
+        add_values(p, w, d, r, r + w->n_heads, vp, lo[r], min_u32(hi[r], all_lo));
     add_values(p, w, d, r0, r1, vp, all_lo, all_hi);
-    for (uint32_t r = r0, next; r < r1; r = next) {
-        next = r + w->n_heads;
-        uint32_t hi = min_u32(w->hi[r], end) - base;
-        add_values(p, w, d, r, next, vp, max_u32(all_hi, all_lo), hi);
-    }
+    for (uint32_t r = r0; r < r1; r += w->n_heads)
+        add_values(p, w, d, r, r + w->n_heads, vp, max_u32(all_hi, all_lo), hi[r]);
 }
 
 // Joins a segment's m, l and acc with those of the segments before it.
@@ -151,21 +154,32 @@ static void join_segment(const struct ht_prepared *p, struct work *w, uint32_t d
                  ht_sum16(w->state[r].l, HT_LANES), w->seg + (size_t)r * d);
 }
 
-// Query rows [token][head] of `n_heads` heads from head h0 on, as [head_dim][row].
+// Query rows [token][head] of `n_heads` heads from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t h0, int thread) {
-    uint32_t d = s->head_dim, r = 0;
-    for (uint32_t t = 0; t < w->tile->n_tokens; t++) {
-        uint32_t pos = w->tile->pos + t;
-        const float *q =
-            ht_cpu_f32(p, s->in[0], thread) + ((size_t)(w->tile->row + t) * s->n_heads + h0) * d;
-        for (uint32_t h = 0; h < w->n_heads; h++, r++, q += d) {
-            for (uint32_t e = 0; e < d; e++) w->q[(size_t)e * w->n_rows + r] = q[e];
-            w->hi[r] = pos + 1;
-            w->lo[r] = first_seen(s, pos);
-            w->sum[r].started = false;
-        }
+    uint32_t d = s->head_dim;
+    const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
+    for (uint32_t r = 0; r < w->n_rows; r++) {
+        uint32_t t = r / w->n_heads, pos = w->tile->pos + t, e = 0;
+        const float *q = first + ((size_t)(w->tile->row + t) * s->n_heads + r % w->n_heads) * d;
+        float *to = w->q + r * HT_LANES;
+        for (; e + HT_LANES <= d; e += HT_LANES)
+            memcpy(to + (size_t)e * w->n_rows, q + e, HT_LANES * sizeof *q);
+        if (e < d) memcpy(to + (size_t)e * w->n_rows, q + e, (d - e) * sizeof *q);
+        w->hi[r] = pos + 1;
+        w->lo[r] = first_seen(s, pos);
+        w->sum[r].started = false;
     }
+}
+
+// Query rows of a head lie far apart, so the hardware does not fetch them ahead: those of the next
+// task are asked for while this one is at work, a few tokens a tile.
+static void ask_rows(const struct ht_cpu_step *s, struct work *w) {
+    enum { TOKENS = 2 };
+    size_t width = (size_t)s->n_heads * s->head_dim;
+    for (int i = 0; i < TOKENS && w->n_ask > 0; i++, w->n_ask--, w->ask += width)
+        for (uint32_t e = 0; e < width / s->n_kv_heads; e += 64 / sizeof *w->ask)
+            __builtin_prefetch(w->ask + e, 0, 3);
 }
 
 // A finished head of row `row`: y = acc / l, or only its prepared activations. acc is used up.
@@ -189,7 +203,10 @@ static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s,
 static void fold_segment(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                          uint32_t base, uint32_t end) {
     clear_segment(w, s->head_dim);
-    for (; base < end; base += HT_TILE) fold_tile(p, s, w, base);
+    for (; base < end; base += HT_TILE) {
+        ask_rows(s, w);
+        fold_tile(p, s, w, base);
+    }
 }
 
 // All segments of the rows that w holds, in order.
@@ -208,24 +225,36 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
     size_t rows = p->backend->vec.attn_rows, d = s->head_dim;
     float *own = ht_cpu_own_attn(p, thread);
     return (struct work){.q = own,
-                         .seg = own + rows * d,
-                         .acc = own + rows * d * 2,
-                         .s = own + rows * d * 3,
+                         .s = own + rows * q_len(s->head_dim),
+                         .seg = own + rows * (q_len(s->head_dim) + HT_TILE),
+                         .acc = own + rows * (q_len(s->head_dim) + HT_TILE + d),
                          .tile = tile,
                          .kv_head = kv_head};
 }
 
-// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces.
-static void run_head(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                     const struct ht_cpu_tile *tile, uint32_t kv_head, int thread) {
-    struct work w = work_of(p, s, tile, kv_head, thread);
+struct task {
+    const struct ht_cpu_tile *tile; // NULL: none
+    uint32_t kv_head;
+};
+
+// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces. `next`:
+// what this thread does then.
+static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
+                     struct task next, int thread) {
+    const struct ht_cpu_tile *tile = task.tile;
+    struct work w = work_of(p, s, tile, task.kv_head, thread);
     uint32_t group = s->n_heads / s->n_kv_heads;
+    if (next.tile) {
+        size_t at = (size_t)next.tile->row * s->n_heads + (size_t)next.kv_head * group;
+        w.ask = ht_cpu_f32(p, s->in[0], thread) + at * s->head_dim;
+        w.n_ask = next.tile->n_tokens;
+    }
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
         w.n_rows = w.n_heads * tile->n_tokens;
-        load_rows(p, s, &w, kv_head * group + h, thread);
+        load_rows(p, s, &w, task.kv_head * group + h, thread);
         fold_all(p, s, &w);
-        store_rows(p, s, &w, kv_head * group + h, thread);
+        store_rows(p, s, &w, task.kv_head * group + h, thread);
     }
 }
 
@@ -288,13 +317,22 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     }
 }
 
+// The thread's own heads, tile after tile.
+static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    size_t begin, end;
+    ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
+    uint32_t n = p->n_tiles, n_tasks = (uint32_t)(end - begin) * n;
+    for (uint32_t i = 0; i < n_tasks; i++) {
+        struct task task = {&p->tiles[i % n], (uint32_t)begin + i / n}, next = {0};
+        if (i + 1 < n_tasks)
+            next = (struct task){&p->tiles[(i + 1) % n], (uint32_t)begin + (i + 1) / n};
+        run_task(p, s, task, next, thread);
+    }
+}
+
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (p->c->own_heads) {
-        size_t begin, end;
-        ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
-        for (size_t h = begin; h < end; h++)
-            for (uint32_t i = 0; i < p->n_tiles; i++)
-                run_head(p, s, &p->tiles[i], (uint32_t)h, thread);
+        run_own_heads(p, s, thread);
         return;
     }
     if (p->mode == HT_CPU_FEW) {
@@ -304,6 +342,8 @@ void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, in
     // Tasks differ in length: taken one by one, late (long) tiles first.
     atomic_uint *taken = &p->counters[s - p->c->steps];
     uint32_t n_tasks = p->n_tiles * s->n_kv_heads, i;
-    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
-        run_head(p, s, &p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads, thread);
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks) {
+        struct task task = {&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads};
+        run_task(p, s, task, (struct task){0}, thread);
+    }
 }

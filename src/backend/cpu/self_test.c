@@ -157,15 +157,17 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
                    struct attention *a) {
     enum { LO = 3, HI = 61 };
     const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES];
+    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
     for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
     for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
     memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
     k->attn_qk[type](x + 100, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
     for (uint32_t r = 0; r < n_rows; r++) {
         a->state[r] = (struct ht_attn_state){.m = -INFINITY};
-        a->c[r] =
-            k->attn_softmax(a->s + r * HT_TILE, LO, HI, 0.125f, r % 2 ? 7.0f : 0.0f, &a->state[r]);
+        lo[r] = LO;
+        hi[r] = HI;
     }
+    k->attn_softmax(a->s, n_rows, lo, hi, 0.125f, n_rows % 2 ? 0.0f : 7.0f, a->state, a->c);
     k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, pages, LO, HI);
 }
 

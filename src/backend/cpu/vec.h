@@ -69,20 +69,20 @@ struct ht_vec_kernels {
 
     // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
     uint32_t attn_rows;
-    // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[e][r], k[g][e][j], .), from 0, for g
+    // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[r][e], k[g][e][j], .), from 0, for g
     // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
-    // s = fma(sum, scale, s), from 0. q: [d][n_rows]; k: pointers to HT_TILE_GROUPS groups (those
-    // outside the range are not looked at). With few rows the same places behind `next` are fetched
-    // meanwhile.
+    // s = fma(sum, scale, s), from 0. q: [d / 16, rounded up][n_rows][16]; k: pointers to
+    // HT_TILE_GROUPS groups (those outside the range are not looked at). The same places behind
+    // `next` are fetched meanwhile.
     void (*attn_qk[HT_N_KV_TYPES])(const float *q, uint32_t n_rows, uint32_t d,
                                    const void *const *k, const void *const *next, uint32_t g_begin,
                                    uint32_t g_end, float *s);
-    // One row s[HT_TILE]: t = s * scale, t = cap * tanh(t / cap) if cap, in place to
-    // p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo, hi), not empty; p of the
-    // rest of the first and last group in use becomes 0; groups outside stay as they are.
-    // l[j] = fma(l[j], c, p[j] + p[16 + j] + ...), c = exp(m - m'). Returns c.
-    float (*attn_softmax)(float *s, uint32_t lo, uint32_t hi, float scale, float cap,
-                          struct ht_attn_state *state);
+    // Each row r, s being s[r * HT_TILE ...]: t = s * scale, t = cap * tanh(t / cap) if cap, in
+    // place to p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo[r], hi[r]), not
+    // empty; p of the rest of the first and last group in use becomes 0; groups outside stay as
+    // they are. l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...), c[r] = exp(m - m').
+    void (*attn_softmax)(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
+                         float scale, float cap, struct ht_attn_state *state, float *c);
     // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
     // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p.
     // acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages' V (those outside the range are not

@@ -6,20 +6,19 @@
 //   v_set1 v_iota v_load v_store v_load_n v_store_n (the first n lanes; others 0, or not written)
 //   v_load_f16 v_store_f16 v_load_bf16 v_store_bf16 (rounded to nearest even; NaN becomes quiet)
 //   v_load_i8 v_store_i8 (whole numbers from -127 to 127)
-//   v_add v_sub v_mul v_div   v_first (lane 0)
+//   v_add v_sub v_mul v_div
 //   v_fma: a * b + c   v_fnma: c - a * b   v_fms: a * b - c
 //   v_max: a > b ? a : b   v_min: a < b ? a : b
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
 //   v_rint  v_neg  v_abs  v_copysign(to, from)   v_scale2: a * 2^n, n whole, |n| <= 128
 //   v_swap: lanes 2i and 2i + 1   v_sum, v_most: j and j + 8, then j + 4, j + 2, j + 1
-//   V_ROWS: query rows a call   V_ACCS: v16s that may be accumulators   V_INIT: the function's name
+//   V_ROWS: query rows a call   V_ACCS: v16s that may be accumulators, at most 24
+//   V_INIT: the function's name
 //
 // No state; any thread.
 #include <string.h>
 
 #include "backend/cpu/vec.h"
-
-_Static_assert(V_ACCS <= 2 * V_ROWS, "pv_block has room for V_ROWS rows of weights");
 
 static INLINE struct v16 keep(struct v16 v, uint32_t n) {
     return n >= HT_LANES ? v : v_select_lt(v_iota(), v_set1((float)n), v, v_set1(0.0f));
@@ -27,7 +26,8 @@ static INLINE struct v16 keep(struct v16 v, uint32_t n) {
 
 // ---- elementary functions: num.h, lane by lane
 
-static INLINE struct v16 vexp(struct v16 x) {
+// exp where x is not above 0, or NaN.
+static INLINE struct v16 vexp_falling(struct v16 x) {
     struct v16 n = v_rint(v_mul(x, v_set1(HT_EXP_LOG2E)));
     struct v16 r = v_fnma(n, v_set1(HT_EXP_LN2_HI), x);
     r = v_fnma(n, v_set1(HT_EXP_LN2_LO), r);
@@ -38,8 +38,11 @@ static INLINE struct v16 vexp(struct v16 x) {
     q = v_fma(q, r, v_set1(HT_EXP_C2));
     q = v_fma(q, r, v_set1(1.0f));
     q = v_scale2(v_fma(q, r, v_set1(1.0f)), n);
-    q = v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), q);
     return v_select_le(x, v_set1(HT_EXP_MIN), v_set1(0.0f), q);
+}
+
+static INLINE struct v16 vexp(struct v16 x) {
+    return v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), vexp_falling(x));
 }
 
 static INLINE struct v16 vtanh(struct v16 x) {
@@ -295,46 +298,57 @@ static INLINE void k_append(enum hearth_kv_type type, const float *k, uint32_t d
 
 // ---- attention
 
-// One token's few rows wait for memory: the next tile is asked for while this one is worked on.
-// Many rows find it in the cache soon enough.
-#define PREFETCH_ROWS 6
+// Rows of a register tile: with six, four vectors of K or V are converted for each 24
+// multiply-adds, but only six query elements loaded; twelve rows by two vectors are slower.
+#define PIECE_ROWS 6
 
+// Rows of the next register tile, of n that are left: never six and then a single one.
+static INLINE uint32_t piece(uint32_t n) {
+    return n <= PIECE_ROWS ? n : n < 2 * PIECE_ROWS ? (n + 1) / 2 : PIECE_ROWS;
+}
+
+// Few rows wait for memory: the next tile is asked for while this one is worked on.
 static INLINE void fetch(const void *p, size_t bytes) {
     __builtin_prefetch((const uint8_t *)p + bytes, 0, 2);
 }
 
-// Elements [e, end) of nr query rows against ng groups, added to nr * ng accumulators, one per 16
-// scores.
+// Elements [e, end) of nr query rows, of n_rows in q, against ng groups, added to nr * ng
+// accumulators, one per 16 scores.
 static INLINE void qk_span(const int nr, const int ng, enum hearth_kv_type type, const float *q,
-                           uint32_t e, uint32_t end, const void *const *k, const void *const *next,
-                           struct v16 acc[][4]) {
+                           uint32_t n_rows, uint32_t e, uint32_t end, const void *const *k,
+                           const void *const *next, struct v16 acc[][4]) {
     const uint32_t row_bytes = HT_LANES * ht_kv_code_bytes(type);
-    for (; e < end; e++) {
-        struct v16 kv[4];
-        UNROLL for (int g = 0; g < ng; g++) kv[g] = page_load(type, k[g], (size_t)e * HT_LANES);
-        if (nr <= PREFETCH_ROWS && e * row_bytes % 64 == 0) // a line each
-            UNROLL for (int g = 0; g < ng; g++) fetch(next[g], (size_t)e * row_bytes);
-        UNROLL for (int r = 0; r < nr; r++) {
-            struct v16 qr = v_set1(q[(size_t)e * nr + r]);
-            UNROLL for (int g = 0; g < ng; g++) acc[r][g] = v_fma(qr, kv[g], acc[r][g]);
+    while (e < end) {
+        const float *x = q + (size_t)e * n_rows;
+        uint32_t stop = n_rows == 1 || end - e < HT_LANES ? end : e + HT_LANES; // one lies in a row
+        for (; e < stop; e++, x++) {
+            struct v16 kv[4];
+            UNROLL for (int g = 0; g < ng; g++) kv[g] = page_load(type, k[g], (size_t)e * HT_LANES);
+            if (e * row_bytes % 64 == 0) // a line each
+                UNROLL for (int g = 0; g < ng; g++) fetch(next[g], (size_t)e * row_bytes);
+            UNROLL for (int r = 0; r < nr; r++) {
+                struct v16 qr = v_set1(x[r * HT_LANES]);
+                UNROLL for (int g = 0; g < ng; g++) acc[r][g] = v_fma(qr, kv[g], acc[r][g]);
+            }
         }
     }
 }
 
-// nr query rows against ng groups.
+// nr query rows, of n_rows in q, against ng groups.
 static INLINE void qk_block(const int nr, const int ng, enum hearth_kv_type type, const float *q,
-                            uint32_t d, const void *const *k, const void *const *next, float *s) {
-    struct v16 acc[V_ROWS][4], sum[V_ROWS][4];
+                            uint32_t n_rows, uint32_t d, const void *const *k,
+                            const void *const *next, float *s) {
+    struct v16 acc[PIECE_ROWS][4], sum[PIECE_ROWS][4];
     UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) acc[r][g] =
         v_set1(0.0f);
-    if (type != HEARTH_KV_Q8_0) qk_span(nr, ng, type, q, 0, d, k, next, acc);
+    if (type != HEARTH_KV_Q8_0) qk_span(nr, ng, type, q, n_rows, 0, d, k, next, acc);
     for (uint32_t b = 0; type == HEARTH_KV_Q8_0 && b < d / HT_KV_BLOCK; b++) {
         UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) sum[r][g] =
             v_set1(0.0f);
-        qk_span(nr, ng, type, q, b * HT_KV_BLOCK, (b + 1) * HT_KV_BLOCK, k, next, sum);
+        qk_span(nr, ng, type, q, n_rows, b * HT_KV_BLOCK, (b + 1) * HT_KV_BLOCK, k, next, sum);
         UNROLL for (int g = 0; g < ng; g++) {
             struct v16 scale_g = v_load_f16(ht_kv_k_scales(k[g], d, b));
-            if (nr <= PREFETCH_ROWS && b % 2 == 0) fetch(ht_kv_k_scales(next[g], d, b), 0);
+            if (b % 2 == 0) fetch(ht_kv_k_scales(next[g], d, b), 0);
             UNROLL for (int r = 0; r < nr; r++) acc[r][g] = v_fma(sum[r][g], scale_g, acc[r][g]);
         }
     }
@@ -342,61 +356,83 @@ static INLINE void qk_block(const int nr, const int ng, enum hearth_kv_type type
         v_store(s + r * HT_TILE + g * HT_LANES, acc[r][g]);
 }
 
-static INLINE void qk_rows(const int nr, enum hearth_kv_type type, const float *q, uint32_t d,
-                           const void *const *k, const void *const *next, uint32_t g, uint32_t end,
-                           float *s) {
+static INLINE void qk_rows(const int nr, enum hearth_kv_type type, const float *q, uint32_t n_rows,
+                           uint32_t d, const void *const *k, const void *const *next, uint32_t g,
+                           uint32_t end, float *s) {
     const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
     for (; g + most <= end; g += most)
-        qk_block(nr, most, type, q, d, k + g, next + g, s + g * HT_LANES);
+        qk_block(nr, most, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
     if (most == 4 && g + 2 <= end) {
-        qk_block(nr, 2, type, q, d, k + g, next + g, s + g * HT_LANES);
+        qk_block(nr, 2, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
         g += 2;
     }
-    for (; g < end; g++) qk_block(nr, 1, type, q, d, k + g, next + g, s + g * HT_LANES);
+    for (; g < end; g++) qk_block(nr, 1, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
 }
 
 static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,
                       const void *const *k, const void *const *next, uint32_t begin, uint32_t end,
                       float *s) {
-    switch (n_rows) {
-    case 1: qk_rows(1, type, q, d, k, next, begin, end, s); break;
-    case 2: qk_rows(2, type, q, d, k, next, begin, end, s); break;
-    case 3: qk_rows(3, type, q, d, k, next, begin, end, s); break;
-    case 4: qk_rows(4, type, q, d, k, next, begin, end, s); break;
-    case 5: qk_rows(5, type, q, d, k, next, begin, end, s); break;
-    case 6: qk_rows(6, type, q, d, k, next, begin, end, s); break;
-    case 7: qk_rows(V_ROWS < 7 ? 1 : 7, type, q, d, k, next, begin, end, s); break;
-    case 8: qk_rows(V_ROWS < 8 ? 1 : 8, type, q, d, k, next, begin, end, s); break;
-    case 9: qk_rows(V_ROWS < 9 ? 1 : 9, type, q, d, k, next, begin, end, s); break;
-    case 10: qk_rows(V_ROWS < 10 ? 1 : 10, type, q, d, k, next, begin, end, s); break;
-    case 11: qk_rows(V_ROWS < 11 ? 1 : 11, type, q, d, k, next, begin, end, s); break;
-    default: qk_rows(V_ROWS, type, q, d, k, next, begin, end, s); break;
+    for (uint32_t r = 0, n; r < n_rows; r += n) {
+        n = piece(n_rows - r);
+        switch (n) {
+        case 1:
+            qk_rows(1, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        case 2:
+            qk_rows(2, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        case 3:
+            qk_rows(3, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        case 4:
+            qk_rows(4, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        case 5:
+            qk_rows(5, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        default:
+            qk_rows(6, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
+            break;
+        }
     }
 }
 
-static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
-                     struct ht_attn_state *state) {
-    uint32_t first = lo / HT_LANES, end = (hi + HT_LANES - 1) / HT_LANES;
-    struct v16 none = v_set1(-INFINITY), max = none, t[HT_TILE_GROUPS];
-    for (uint32_t g = first; g < end; g++) {
-        t[g] = v_mul(v_load(s + g * HT_LANES), v_set1(scale_by));
-        if (cap != 0.0f) t[g] = v_mul(v_set1(cap), vtanh(v_div(t[g], v_set1(cap))));
-        uint32_t from = lo > g * HT_LANES ? lo - g * HT_LANES : 0;
-        t[g] = v_select_lt(v_iota(), v_set1((float)from), none, t[g]);
-        t[g] = v_select_le(v_set1((float)(hi - g * HT_LANES)), v_iota(), none, t[g]);
-        max = v_max(t[g], max);
+// Scaled and capped scores of a row in place, -inf where it does not look; their lanes' maxima.
+static INLINE struct v16 scale_scores(float *s, uint32_t lo, uint32_t hi, float by, float cap) {
+    struct v16 none = v_set1(-INFINITY), max = none;
+    for (uint32_t g = lo / HT_LANES * HT_LANES; g < hi; g += HT_LANES) {
+        struct v16 t = v_mul(v_load(s + g), v_set1(by));
+        if (cap != 0.0f) t = v_mul(v_set1(cap), vtanh(v_div(t, v_set1(cap))));
+        if (lo > g) t = v_select_lt(v_iota(), v_set1((float)(lo - g)), none, t);
+        if (hi < g + HT_LANES) t = v_select_le(v_set1((float)(hi - g)), v_iota(), none, t);
+        v_store(s + g, t);
+        max = v_max(t, max);
     }
-    float m = v_most(max);
-    m = m > state->m ? m : state->m;
-    struct v16 c = vexp(v_sub(v_set1(state->m), v_set1(m))), sum = v_set1(0.0f);
-    for (uint32_t g = first; g < end; g++) {
-        struct v16 p = vexp(v_sub(t[g], v_set1(m)));
-        v_store(s + g * HT_LANES, p);
-        sum = v_add(sum, p);
+    return max;
+}
+
+// All rows' maxima come first, then all their weights: the long chains of operations of one row run
+// beside those of the next.
+static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi, float by,
+                    float cap, struct ht_attn_state *state, float *c) {
+    float m[HT_LANES], before[HT_LANES];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        m[r] = v_most(scale_scores(s + r * HT_TILE, lo[r], hi[r], by, cap));
+        before[r] = state[r].m;
     }
-    v_store(state->l, v_fma(v_load(state->l), c, sum));
-    state->m = m;
-    return v_first(c);
+    struct v16 old = v_load_n(before, n_rows), new = v_max(v_load_n(m, n_rows), old);
+    v_store_n(m, new, n_rows);
+    v_store_n(c, vexp_falling(v_sub(old, new)), n_rows);
+    for (uint32_t r = 0; r < n_rows; r++, s += HT_TILE) {
+        struct v16 sum = v_set1(0.0f), max = v_set1(m[r]);
+        for (uint32_t g = lo[r] / HT_LANES * HT_LANES; g < hi[r]; g += HT_LANES) {
+            struct v16 p = vexp_falling(v_sub(v_load(s + g), max));
+            v_store(s + g, p);
+            sum = v_add(sum, p);
+        }
+        v_store(state[r].l, v_fma(v_load(state[r].l), v_set1(c[r]), sum));
+        state[r].m = m[r];
+    }
 }
 
 // Weights for codes: w[(r * nb + b) * HT_TILE + j] = p[r * HT_TILE + j] * scale of V row j in block
@@ -408,10 +444,17 @@ static INLINE void scale_weights(const int nr, const int nb, const float *p, uin
         UNROLL for (int b = 0; b < nb; b++) {
             uint32_t page = j / HT_PAGE_TOKENS, slot = j % HT_PAGE_TOKENS;
             struct v16 scales = v_load_f16(ht_kv_v_scales(v[page], d, first + (uint32_t)b) + slot);
-            if (nr <= PREFETCH_ROWS) fetch(ht_kv_v_scales(next[page], d, first + (uint32_t)b), 0);
+            fetch(ht_kv_v_scales(next[page], d, first + (uint32_t)b), 0);
             UNROLL for (int r = 0; r < nr; r++)
                 v_store(w + (r * nb + b) * HT_TILE + j, v_mul(v_load(p + r * HT_TILE + j), scales));
         }
+}
+
+// p, but how it was computed is forgotten: addresses of many rows are made one from the other where
+// they are needed, rather than all kept.
+static INLINE float *hidden(float *p) {
+    __asm__("" : "+r"(p));
+    return p;
 }
 
 // nr query rows by nv vectors of 16 elements of a V row, from element e on; the last n < 16 of a
@@ -423,40 +466,39 @@ static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type
     // nb weights for the vectors of a row: one, or one for each block of codes.
     const int nb = type == HEARTH_KV_Q8_0 ? (nv + 1) / 2 : 1, per_block = nv / nb;
     const int per_line = 4 / (int)ht_kv_code_bytes(type); // vectors in a line of the cache
-    struct v16 sum[V_ROWS][8];
-    float own[V_ROWS * HT_TILE];
+    struct v16 sum[PIECE_ROWS][8];
+    float own[2 * PIECE_ROWS * HT_TILE];
     if (type == HEARTH_KV_Q8_0) {
         scale_weights(nr, nb, p, d, v, next, begin, end, e / HT_KV_BLOCK, own);
         p = own;
     }
-    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++) {
-        const float *a = acc + (size_t)r * d + e + i * HT_LANES;
-        sum[r][i] = v_mul(n < HT_LANES ? v_load_n(a, n) : v_load(a), v_set1(c[r]));
-    }
-    for (uint32_t j = begin; j < end;) {
-        uint32_t page = j / HT_PAGE_TOKENS, stop = (page + 1) * HT_PAGE_TOKENS;
+    float *a = acc + e;
+    UNROLL for (int r = 0; r < nr; r++, a = hidden(a + d)) UNROLL for (int i = 0; i < nv; i++)
+        sum[r][i] = v_mul(n < HT_LANES ? v_load_n(a, n) : v_load(a + i * HT_LANES), v_set1(c[r]));
+    for (uint32_t j = begin, stop; j < end; j = stop) {
+        uint32_t page = j / HT_PAGE_TOKENS;
         size_t at = (size_t)(j % HT_PAGE_TOKENS) * d + e;
-        for (stop = stop < end ? stop : end; j < stop; j++, at += d) {
+        stop = (page + 1) * HT_PAGE_TOKENS < end ? (page + 1) * HT_PAGE_TOKENS : end;
+        for (const float *w = p + j; w < p + stop; w++, at += d) {
             struct v16 row[8];
-            if (nr <= PREFETCH_ROWS)
-                UNROLL for (int i = 0; i < nv; i += per_line)
-                    fetch(next[page], (at + i * HT_LANES) * ht_kv_code_bytes(type));
+            UNROLL for (int i = 0; i < nv; i += per_line)
+                fetch(next[page], (at + i * HT_LANES) * ht_kv_code_bytes(type));
             UNROLL for (int i = 0; i < nv; i++) row[i] =
                 n < HT_LANES ? page_load_n(type, v[page], at, n)
                              : page_load(type, v[page], at + i * HT_LANES);
             UNROLL for (int r = 0; r < nr; r++) UNROLL for (int b = 0; b < nb; b++) {
-                struct v16 pr = v_set1(p[(r * nb + b) * HT_TILE + j]);
+                struct v16 pr = v_set1(w[(r * nb + b) * HT_TILE]);
                 UNROLL for (int i = 0; i < per_block; i++) sum[r][b * per_block + i] =
                     v_fma(pr, row[b * per_block + i], sum[r][b * per_block + i]);
             }
         }
     }
-    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++) {
-        float *a = acc + (size_t)r * d + e + i * HT_LANES;
+    a = acc + e;
+    UNROLL for (int r = 0; r < nr; r++, a = hidden(a + d)) UNROLL for (int i = 0; i < nv; i++) {
         if (nv == 1)
             v_store_n(a, sum[r][i], n);
         else
-            v_store(a, sum[r][i]);
+            v_store(a + i * HT_LANES, sum[r][i]);
     }
 }
 
@@ -479,19 +521,17 @@ static INLINE void pv_rows(const int nr, enum hearth_kv_type type, float *acc, c
 static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, const float *c,
                       uint32_t n_rows, uint32_t d, const void *const *v, const void *const *next,
                       uint32_t begin, uint32_t end) {
-    switch (n_rows) {
-    case 1: pv_rows(1, type, acc, p, c, d, v, next, begin, end); break;
-    case 2: pv_rows(2, type, acc, p, c, d, v, next, begin, end); break;
-    case 3: pv_rows(3, type, acc, p, c, d, v, next, begin, end); break;
-    case 4: pv_rows(4, type, acc, p, c, d, v, next, begin, end); break;
-    case 5: pv_rows(5, type, acc, p, c, d, v, next, begin, end); break;
-    case 6: pv_rows(6, type, acc, p, c, d, v, next, begin, end); break;
-    case 7: pv_rows(V_ROWS < 7 ? 1 : 7, type, acc, p, c, d, v, next, begin, end); break;
-    case 8: pv_rows(V_ROWS < 8 ? 1 : 8, type, acc, p, c, d, v, next, begin, end); break;
-    case 9: pv_rows(V_ROWS < 9 ? 1 : 9, type, acc, p, c, d, v, next, begin, end); break;
-    case 10: pv_rows(V_ROWS < 10 ? 1 : 10, type, acc, p, c, d, v, next, begin, end); break;
-    case 11: pv_rows(V_ROWS < 11 ? 1 : 11, type, acc, p, c, d, v, next, begin, end); break;
-    default: pv_rows(V_ROWS, type, acc, p, c, d, v, next, begin, end); break;
+    for (uint32_t n; n_rows > 0; n_rows -= n) {
+        n = piece(n_rows);
+        switch (n) {
+        case 1: pv_rows(1, type, acc, p, c, d, v, next, begin, end); break;
+        case 2: pv_rows(2, type, acc, p, c, d, v, next, begin, end); break;
+        case 3: pv_rows(3, type, acc, p, c, d, v, next, begin, end); break;
+        case 4: pv_rows(4, type, acc, p, c, d, v, next, begin, end); break;
+        case 5: pv_rows(5, type, acc, p, c, d, v, next, begin, end); break;
+        default: pv_rows(6, type, acc, p, c, d, v, next, begin, end); break;
+        }
+        acc += (size_t)n * d, p += n * HT_TILE, c += n;
     }
 }
 

@@ -138,8 +138,8 @@ static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
                 memset(sum, 0, sizeof sum);
                 for (uint32_t e = b * block; e < (b + 1) * block; e++)
                     for (uint32_t j = 0; j < HT_LANES; j++)
-                        sum[j] =
-                            fmaf(q[e * n_rows + r], element(k[g], e * HT_LANES + j, type), sum[j]);
+                        sum[j] = fmaf(q[(e - e % HT_LANES) * n_rows + r * HT_LANES + e % HT_LANES],
+                                      element(k[g], e * HT_LANES + j, type), sum[j]);
                 for (uint32_t j = 0; j < HT_LANES; j++)
                     out[j] =
                         type == HEARTH_KV_Q8_0
@@ -149,8 +149,8 @@ static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
         }
 }
 
-static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
-                     struct ht_attn_state *state) {
+static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
+                         struct ht_attn_state *state) {
     float max = state->m, sum[HT_LANES] = {0};
     for (uint32_t j = lo; j < hi; j++) {
         s[j] = s[j] * scale_by;
@@ -165,6 +165,12 @@ static float softmax(float *s, uint32_t lo, uint32_t hi, float scale_by, float c
     for (uint32_t j = 0; j < HT_LANES; j++) state->l[j] = fmaf(state->l[j], c, sum[j]);
     state->m = max;
     return c;
+}
+
+static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
+                    float scale_by, float cap, struct ht_attn_state *state, float *c) {
+    for (uint32_t r = 0; r < n_rows; r++)
+        c[r] = softmax_row(s + r * HT_TILE, lo[r], hi[r], scale_by, cap, &state[r]);
 }
 
 static inline void pv(enum hearth_kv_type type, float *acc, const float *p, const float *c,

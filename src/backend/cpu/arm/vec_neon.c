@@ -101,9 +101,6 @@ static INLINE void v_store_i8(int8_t *q, struct v16 v) {
     vst1_s8(q, to_i8(v.a, v.b));
     vst1_s8(q + 8, to_i8(v.c, v.d));
 }
-static INLINE float v_first(struct v16 v) {
-    return vgetq_lane_f32(v.a, 0);
-}
 
 static INLINE struct v16 v_add(struct v16 x, struct v16 y) {
     return wrap(vaddq_f32(x.a, y.a), vaddq_f32(x.b, y.b), vaddq_f32(x.c, y.c), vaddq_f32(x.d, y.d));

@@ -90,9 +90,6 @@ static INLINE void v_store_i8(int8_t *q, struct v16 a) {
     _mm_storeu_si128((__m128i *)(void *)q,
                      _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
-static INLINE float v_first(struct v16 a) {
-    return _mm256_cvtss_f32(a.l);
-}
 
 static INLINE struct v16 v_add(struct v16 a, struct v16 b) {
     return wrap(_mm256_add_ps(a.l, b.l), _mm256_add_ps(a.h, b.h));

@@ -20,7 +20,7 @@ static INLINE struct v16 wrap(__m512 v) {
 }
 
 static INLINE __mmask16 tail_mask(uint32_t n) {
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+    return (__mmask16)((1u << n) - 1);
 }
 
 static INLINE struct v16 v_set1(float x) {
@@ -35,11 +35,17 @@ static INLINE struct v16 v_load(const float *x) {
 static INLINE void v_store(float *y, struct v16 a) {
     _mm512_storeu_ps(y, a.v);
 }
+// Whole vectors without a mask: what a store with one wrote is not there for a load before it has
+// reached the cache.
 static INLINE struct v16 v_load_n(const float *x, uint32_t n) {
+    if (n >= 16) return v_load(x);
     return wrap(_mm512_maskz_loadu_ps(tail_mask(n), x));
 }
 static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
-    _mm512_mask_storeu_ps(y, tail_mask(n), a.v);
+    if (n >= 16)
+        v_store(y, a);
+    else
+        _mm512_mask_storeu_ps(y, tail_mask(n), a.v);
 }
 static INLINE struct v16 v_load_f16(const uint16_t *h) {
     return wrap(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h)));
@@ -65,9 +71,6 @@ static INLINE struct v16 v_load_i8(const int8_t *q) {
 }
 static INLINE void v_store_i8(int8_t *q, struct v16 a) {
     _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
-}
-static INLINE float v_first(struct v16 a) {
-    return _mm512_cvtss_f32(a.v);
 }
 
 static INLINE struct v16 v_add(struct v16 a, struct v16 b) {
