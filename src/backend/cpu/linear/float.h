@@ -48,6 +48,12 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS * LANES / 16; v++)
+            __builtin_prefetch(to + i * t->to_stride + 16 * v);
+    }
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {

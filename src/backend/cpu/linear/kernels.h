@@ -15,7 +15,8 @@
 #include "backend/cpu/linear.h"
 
 #define HT_Q8_BLOCK 32
-// A panel is 16 KB of codes or floats: so many weights of each of the 32 rows.
+// A panel is 16 KB of codes or floats: so many weights of each of the 32 rows (twice as many of
+// BF16 that is multiplied as it is).
 #define HT_CHUNK_Q8    512
 #define HT_CHUNK_FLOAT 128
 // Rows of float formats are padded with zeros to a multiple of this.

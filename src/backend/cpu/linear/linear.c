@@ -36,7 +36,9 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
     if (kind == HT_ACT_ROW_Q8)
         return ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes) ? bytes : 0;
-    return ht_mul_size(n, sizeof(float), &bytes) ? bytes : 0;
+    if (!ht_mul_size(n, sizeof(float), &bytes)) return 0;
+    // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold twelve.
+    return bytes % 1024 == 0 ? bytes + 64 : bytes;
 }
 
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
@@ -57,16 +59,21 @@ void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, ui
     k->act_q8(x, n_rows * HT_Q8_BLOCK, dst, row_bytes);
 }
 
-static uint32_t chunk_of(enum ht_format f) {
-    return ht_linear_act_kind(f) == HT_ACT_ROW_Q8 ? HT_CHUNK_Q8 : HT_CHUNK_FLOAT;
+// Weights of a row that fill a panel; twice as many floats where they stay as short as in the file.
+static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
+    switch (ht_linear_act_kind(f)) {
+    case HT_ACT_ROW_F32: return HT_CHUNK_FLOAT;
+    case HT_ACT_ROW_BF16: return k->bf16_bytes == 2 ? 2 * HT_CHUNK_FLOAT : HT_CHUNK_FLOAT;
+    default: return HT_CHUNK_Q8;
+    }
 }
 
 // Bytes from one chunk to the next in a row of prepared activations.
 static size_t act_chunk_bytes(const struct ht_linear_kernels *k, enum ht_format f) {
     switch (ht_linear_act_kind(f)) {
-    case HT_ACT_ROW_F32: return HT_CHUNK_FLOAT * sizeof(float);
-    case HT_ACT_ROW_BF16: return HT_CHUNK_FLOAT * k->bf16_bytes;
-    default: return HT_CHUNK_Q8 / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
+    case HT_ACT_ROW_F32: return chunk_of(k, f) * sizeof(float);
+    case HT_ACT_ROW_BF16: return chunk_of(k, f) * k->bf16_bytes;
+    default: return chunk_of(k, f) / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
     }
 }
 
@@ -192,7 +199,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
-    uint32_t chunk = chunk_of(job->format);
+    uint32_t chunk = chunk_of(k, job->format);
     for (uint32_t at = 0; at < job->n_in; at += chunk) {
         uint32_t n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;

@@ -54,6 +54,11 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride;
     float *to = t->to + token * t->to_stride;
     const size_t stride = t->act_stride;
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
+        __builtin_prefetch(to + i * t->to_stride);
+        __builtin_prefetch(to + i * t->to_stride + LANES);
+    }
     vf y[TILE_TOKENS][2];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
