@@ -422,7 +422,7 @@ PACK(HT_TQ1_0, tq1_0)
     [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_MOST},               \
     [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_MOST},               \
     [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE, 0},                              \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_MOST},                  \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, 0},                            \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif
