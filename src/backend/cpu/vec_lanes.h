@@ -372,28 +372,17 @@ static INLINE void qk_rows(const int nr, enum hearth_kv_type type, const float *
 static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,
                       const void *const *k, const void *const *next, uint32_t begin, uint32_t end,
                       float *s) {
-    for (uint32_t r = 0, n; r < n_rows; r += n) {
-        n = piece(n_rows - r);
+    for (uint32_t left = n_rows, n; left > 0; left -= n) {
+        n = piece(left);
         switch (n) {
-        case 1:
-            qk_rows(1, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
-        case 2:
-            qk_rows(2, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
-        case 3:
-            qk_rows(3, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
-        case 4:
-            qk_rows(4, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
-        case 5:
-            qk_rows(5, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
-        default:
-            qk_rows(6, type, q + r * HT_LANES, n_rows, d, k, next, begin, end, s + r * HT_TILE);
-            break;
+        case 1: qk_rows(1, type, q, n_rows, d, k, next, begin, end, s); break;
+        case 2: qk_rows(2, type, q, n_rows, d, k, next, begin, end, s); break;
+        case 3: qk_rows(3, type, q, n_rows, d, k, next, begin, end, s); break;
+        case 4: qk_rows(4, type, q, n_rows, d, k, next, begin, end, s); break;
+        case 5: qk_rows(5, type, q, n_rows, d, k, next, begin, end, s); break;
+        default: qk_rows(6, type, q, n_rows, d, k, next, begin, end, s); break;
         }
+        q += n * HT_LANES, s += n * HT_TILE;
     }
 }
 

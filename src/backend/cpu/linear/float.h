@@ -13,7 +13,8 @@ INLINE void columns(const enum ht_format f, vi r, vf *w) {
     if (f == HT_F32) {
         w[0] = (vf)r;
     } else if (f == HT_F16) {
-        halves(r, w);
+        w[0] = half_low(r);
+        w[1] = half_low((vi)((vu32)r >> 16));
     } else {
         w[0] = (vf)(r << 16);
         w[1] = (vf)(r & (int32_t)0xffff0000);
@@ -28,7 +29,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
         struct rows q = rows_of(w, row_bytes);
         for (uint32_t k = 0; k < n_k; k += 16 * n, rows_advance(&q, 64)) {
             vi r[16];
-            load64(&q, 0, r);
+            load64(&q, r);
             UNROLL(16)
             for (uint32_t i = 0; i < 16; i++) {
                 vf c[2];
@@ -48,12 +49,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
-    UNROLL(12)
-    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
-        UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS * LANES / 16; v++)
-            __builtin_prefetch(to + i * t->to_stride + 16 * v);
-    }
+    ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
@@ -123,7 +119,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             vi r[16];
             ask(prefetch, 64 * LANES);
             prefetch += 64 * LANES;
-            load64(&q, 0, r);
+            load64(&q, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++, act += 4 * n_cols) {
                 vf c[2];

@@ -92,7 +92,7 @@ struct ht_linear_format {
     ht_stream_fn *stream; // NULL: pack and tile
     uint32_t stream_tokens;
     // Up to so many tokens run through the stream several times, which is faster than a panel: the
-    // memory is read while products are made. 0: stream_tokens.
+    // memory is read while products are made. At least stream_tokens.
     uint32_t stream_most;
 };
 

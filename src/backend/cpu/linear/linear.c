@@ -163,10 +163,6 @@ static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const
     t->ahead_bytes = (uint32_t)n_bytes;
 }
 
-static uint32_t stream_most(const struct ht_linear_format *f) {
-    return f->stream_most ? f->stream_most : f->stream_tokens;
-}
-
 // As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
 // cache.
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
@@ -193,7 +189,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
-    bool stream = n_tokens <= stream_most(f);
+    bool stream = n_tokens <= f->stream_most;
     // The sums go from zeros to the place of the output, where nothing is added behind them.
     bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual;
     struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
@@ -241,7 +237,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
-        if (!job->asked && n_tokens <= stream_most(&k->format[job->format]) && row_begin < row_end)
+        if (!job->asked && n_tokens <= k->format[job->format].stream_most && row_begin < row_end)
             prefetch_group(job->weight + row_begin * row_bytes,
                            row_bytes * (row_end - row_begin < 32 ? row_end - row_begin : 32));
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {

@@ -18,7 +18,7 @@
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
 #ifndef STREAM_MOST
-#define STREAM_MOST 0
+#define STREAM_MOST STREAM_TOKENS
 #endif
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
@@ -106,8 +106,8 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
         for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, &q, 0, scale, min);
-            shared(f, &q, 0, high);
+            scales(f, &q, scale, min);
+            shared(f, &q, high);
             UNROLL(16)
             for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
                 store_floats(scale_out, scale[g]);
@@ -115,7 +115,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
             }
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 vi r[24];
-                raw(f, &q, 0, step, high, r);
+                raw(f, &q, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
                     UNROLL(4)
@@ -163,12 +163,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     const size_t stride = t->act_stride;
-    UNROLL(6)
-    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
-        UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS * LANES / 16; v++)
-            __builtin_prefetch(to + i * t->to_stride + 16 * v);
-    }
+    ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
@@ -263,16 +258,13 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
 
 // ---- streaming ---------------------------------------------------------------------------------
 
-INLINE int log2_of(int n) {
-    return __builtin_ctz((unsigned)n);
-}
-
 // The sum's start for codes of this format: minus offset times the sum of q.
 INLINE vi start(const enum ht_format f, const struct ht_act_q8 *a, uint32_t h) {
     const struct shape s = shape_of(f);
     if (s.offset == 0) return splat_int(0);
     // A multiple of 128, so that a shift is exact.
-    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) >> log2_of(128 / s.offset));
+    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) >>
+                     __builtin_ctz(128u / (unsigned)s.offset));
 }
 
 // One block of 32 weights of LANES rows times n tokens.
@@ -333,14 +325,14 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, &q, 0, scale, min);
-            shared(f, &q, 0, high);
+            scales(f, &q, scale, min);
+            shared(f, &q, high);
             for (uint32_t step = 0; step < n_steps; step++) {
                 // Asked for evenly: a burst for a step of four blocks stalls.
                 const uint32_t bursts = s.step >= 4 ? 4 : 1;
                 const uint32_t n_bytes = LANES * s.unit_bytes / n_steps / bursts;
                 vi r[24];
-                raw(f, &q, 0, step, high, r);
+                raw(f, &q, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8)) {
                     const uint32_t g = step * in_step + j * (32 / s.group);
@@ -414,15 +406,15 @@ PACK(HT_TQ1_0, tq1_0)
     [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_MOST},                     \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_MOST},                 \
     [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_MOST},                     \
-    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE, 0},                             \
-    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE, 0},                                 \
+    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE, STREAM_WIDE},                   \
+    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE, STREAM_WIDE},                       \
     [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_MOST},                 \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_TOKENS, STREAM_MOST},                 \
-    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE, 0},                                 \
+    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE, STREAM_WIDE},                       \
     [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_MOST},               \
     [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_MOST},               \
-    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE, 0},                              \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, 0},                            \
+    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE, STREAM_WIDE},                    \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_TOKENS},                \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif

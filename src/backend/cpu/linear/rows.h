@@ -76,9 +76,9 @@ INLINE vi bits(vi x, const int n, const int mask) {
 
 // ---- scales ------------------------------------------------------------------------------------
 
-INLINE void scales_q4_k(const struct rows *w, const size_t at, vf *scale, vf *min) {
+INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
     vi h[4];
-    load16(w, at, h);
+    load16(w, 0, h);
     vf d = half_low(h[0]), dmin = half_high(h[0]);
     UNROLL(4)
     for (int j = 0; j < 4; j++) {
@@ -90,18 +90,18 @@ INLINE void scales_q4_k(const struct rows *w, const size_t at, vf *scale, vf *mi
     }
 }
 
-INLINE void scales_q6_k(const struct rows *w, const size_t at, vf *scale) {
+INLINE void scales_q6_k(const struct rows *w, vf *scale) {
     vi h[4];
-    vf d = half_rows(w, at + 208);
-    load16(w, at + 192, h);
+    vf d = half_rows(w, 208);
+    load16(w, 192, h);
     UNROLL(16)
     for (int g = 0; g < 16; g++) scale[g] = scaled(d, h[g / 4] << (24 - g % 4 * 8) >> 24);
 }
 
-INLINE void scales_q2_k(const struct rows *w, const size_t at, vf *scale, vf *min) {
+INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
     vi h[4], dm[4];
-    load16(w, at, h);
-    load16(w, at + 68, dm); // the last four bytes are d and dmin
+    load16(w, 0, h);
+    load16(w, 68, dm); // the last four bytes are d and dmin
     vf d = half_low(dm[3]), dmin = half_high(dm[3]);
     UNROLL(16)
     for (int g = 0; g < 16; g++) {
@@ -110,10 +110,10 @@ INLINE void scales_q2_k(const struct rows *w, const size_t at, vf *scale, vf *mi
     }
 }
 
-INLINE void scales_q3_k(const struct rows *w, const size_t at, vf *scale) {
+INLINE void scales_q3_k(const struct rows *w, vf *scale) {
     vi h[4]; // four bytes of qs, then the 12 of scales
-    vf d = half_rows(w, at + 108);
-    load16(w, at + 92, h);
+    vf d = half_rows(w, 108);
+    load16(w, 92, h);
     UNROLL(16)
     for (int g = 0; g < 16; g++) {
         vi low = field(h[1 + g % 8 / 4], g % 4 * 8 + g / 8 * 4, 4);
@@ -122,9 +122,9 @@ INLINE void scales_q3_k(const struct rows *w, const size_t at, vf *scale) {
     }
 }
 
-INLINE void scales_iq4_xs(const struct rows *w, const size_t at, vf *scale) {
+INLINE void scales_iq4_xs(const struct rows *w, vf *scale) {
     vi h[4];
-    load16(w, at, h);
+    load16(w, 0, h);
     vf d = half_low(h[0]);
     UNROLL(8)
     for (int g = 0; g < 8; g++) {
@@ -134,16 +134,16 @@ INLINE void scales_iq4_xs(const struct rows *w, const size_t at, vf *scale) {
 }
 
 // 2^(e - 128) by the bits; the two smallest are subnormal.
-INLINE vf scales_mxfp4(const struct rows *w, const size_t at) {
-    vi e = byte_rows(w, at), small = e < 2;
+INLINE vf scales_mxfp4(const struct rows *w) {
+    vi e = byte_rows(w, 0), small = e < 2;
     vi tiny = (e + 1) << 21; // 0x200000 or 0x400000
     return (vf)((((e - 1) << 23) & ~small) | (tiny & small));
 }
 
-INLINE void scales_iq3_s(const struct rows *w, const size_t at, vf *scale) {
+INLINE void scales_iq3_s(const struct rows *w, vf *scale) {
     vi h[4];
-    load16(w, at + 94, h); // the last four bytes are the scales
-    vf d = half_rows(w, at);
+    load16(w, 94, h); // the last four bytes are the scales
+    vf d = half_rows(w, 0);
     UNROLL(8)
     for (int g = 0; g < 8; g++) scale[g] = scaled(d, 2 * field(h[3], 4 * g, 4) + 1);
 }
@@ -154,27 +154,26 @@ INLINE void same_scales(const struct rows *w, const size_t at, vf *scale) {
     for (int g = 0; g < 8; g++) scale[g] = d;
 }
 
-INLINE void scales(const enum ht_format f, const struct rows *w, const size_t at, vf *scale,
-                   vf *min) {
+INLINE void scales(const enum ht_format f, const struct rows *w, vf *scale, vf *min) {
     vi h[4];
     switch (f) {
     case HT_Q4_1:
     case HT_Q5_1:
-        load16(w, at, h);
+        load16(w, 0, h);
         scale[0] = half_low(h[0]);
         min[0] = -half_high(h[0]);
         break;
-    case HT_Q2_K: scales_q2_k(w, at, scale, min); break;
-    case HT_Q3_K: scales_q3_k(w, at, scale); break;
+    case HT_Q2_K: scales_q2_k(w, scale, min); break;
+    case HT_Q3_K: scales_q3_k(w, scale); break;
     case HT_Q4_K:
-    case HT_Q5_K: scales_q4_k(w, at, scale, min); break;
-    case HT_Q6_K: scales_q6_k(w, at, scale); break;
-    case HT_IQ4_XS: scales_iq4_xs(w, at, scale); break;
-    case HT_IQ3_S: scales_iq3_s(w, at, scale); break;
-    case HT_TQ1_0: same_scales(w, at + 52, scale); break;
-    case HT_TQ2_0: same_scales(w, at + 64, scale); break;
-    case HT_MXFP4: scale[0] = scales_mxfp4(w, at); break;
-    default: scale[0] = half_rows(w, at); break;
+    case HT_Q5_K: scales_q4_k(w, scale, min); break;
+    case HT_Q6_K: scales_q6_k(w, scale); break;
+    case HT_IQ4_XS: scales_iq4_xs(w, scale); break;
+    case HT_IQ3_S: scales_iq3_s(w, scale); break;
+    case HT_TQ1_0: same_scales(w, 52, scale); break;
+    case HT_TQ2_0: same_scales(w, 64, scale); break;
+    case HT_MXFP4: scale[0] = scales_mxfp4(w); break;
+    default: scale[0] = half_rows(w, 0); break;
     }
 }
 
@@ -187,10 +186,10 @@ INLINE void load(const int n, const struct rows *w, const size_t at, vi *out) {
 }
 
 // The bytes of high bits that all steps of a block share: at most 8 vectors.
-INLINE void shared(const enum ht_format f, const struct rows *w, const size_t at, vi *high) {
-    if (f == HT_Q5_K) load(2, w, at + 16, high);
-    if (f == HT_Q3_K) load(2, w, at, high);
-    if (f == HT_IQ3_S) load(1, w, at + 58, high); // high[2], high[3]: qh
+INLINE void shared(const enum ht_format f, const struct rows *w, vi *high) {
+    if (f == HT_Q5_K) load(2, w, 16, high);
+    if (f == HT_Q3_K) load(2, w, 0, high);
+    if (f == HT_IQ3_S) load(1, w, 58, high); // high[2], high[3]: qh
 }
 
 INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
@@ -199,47 +198,47 @@ INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
 }
 
 // A step's bytes: at most 24 vectors (Q6_K).
-INLINE void raw(const enum ht_format f, const struct rows *w, const size_t at, uint32_t step,
-                const vi *high, vi *r) {
+INLINE void raw(const enum ht_format f, const struct rows *w, uint32_t step, const vi *high,
+                vi *r) {
     switch (f) {
     case HT_Q4_0:
-    case HT_IQ4_NL: load(1, w, at + 2, r); break;
-    case HT_Q4_1: load(1, w, at + 4, r); break;
-    case HT_MXFP4: load(1, w, at + 1, r); break;
+    case HT_IQ4_NL: load(1, w, 2, r); break;
+    case HT_Q4_1: load(1, w, 4, r); break;
+    case HT_MXFP4: load(1, w, 1, r); break;
     case HT_Q5_0:
-        load(1, w, at + 6, r);
-        load(1, w, at + 2, r + 4); // r[4] is qh
+        load(1, w, 6, r);
+        load(1, w, 2, r + 4); // r[4] is qh
         break;
     case HT_Q5_1:
-        load(1, w, at + 8, r);
-        load(1, w, at + 4, r + 4);
+        load(1, w, 8, r);
+        load(1, w, 4, r + 4);
         break;
-    case HT_Q8_0: load(2, w, at + 2, r); break;
-    case HT_IQ4_XS: load(1, w, at + 8 + 16 * step, r); break;
-    case HT_Q4_K: load(2, w, at + 16 + 32 * step, r); break;
+    case HT_Q8_0: load(2, w, 2, r); break;
+    case HT_IQ4_XS: load(1, w, 8 + 16 * step, r); break;
+    case HT_Q4_K: load(2, w, 16 + 32 * step, r); break;
     case HT_Q5_K:
-        load(2, w, at + 48 + 32 * step, r);
+        load(2, w, 48 + 32 * step, r);
         high_of_step(high, 2 * step, r + 8);
         break;
     case HT_Q6_K:
-        load(4, w, at + 64 * step, r);
-        load(2, w, at + 128 + 32 * step, r + 16);
+        load(4, w, 64 * step, r);
+        load(2, w, 128 + 32 * step, r + 16);
         break;
-    case HT_Q2_K: load(2, w, at + 16 + 32 * step, r); break;
+    case HT_Q2_K: load(2, w, 16 + 32 * step, r); break;
     case HT_Q3_K:
-        load(2, w, at + 32 + 32 * step, r);
+        load(2, w, 32 + 32 * step, r);
         high_of_step(high, 4 * step, r + 8);
         break;
     case HT_IQ3_S:
-        load(1, w, at + 2 + 16 * step, r);     // 16 indices, for two blocks
-        load(1, w, at + 66 + 8 * step, r + 4); // r[6], r[7]: their signs
+        load(1, w, 2 + 16 * step, r);     // 16 indices, for two blocks
+        load(1, w, 66 + 8 * step, r + 4); // r[6], r[7]: their signs
         r[8] = (vi)((vu32)(step < 2 ? high[2] : high[3]) >> step % 2 * 16); // their ninth bits
         break;
     case HT_TQ1_0: // r[0 .. 11]: qs
-        load(3, w, at, r);
-        load16(w, at + 36, r + 12); // r[15]: qh
+        load(3, w, 0, r);
+        load16(w, 36, r + 12); // r[15]: qh
         break;
-    default: load(2, w, at + 32 * step, r); break; // TQ2_0
+    default: load(2, w, 32 * step, r); break; // TQ2_0
     }
 }
 

@@ -79,6 +79,16 @@ INLINE void ask(const uint8_t *p, const uint32_t n_bytes) {
     for (uint32_t b = 0; b < n_bytes; b += 64) __builtin_prefetch(p + b, 0, 2);
 }
 
+// Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from token
+// to token: they arrive while the sums are made.
+INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const int n_rows) {
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int r = 0; r + 16 <= n_rows; r += 16) __builtin_prefetch(to + i * stride + r);
+    }
+}
+
 // The weights to ask for, row by row, in the inner loop of a tile.
 struct ahead {
     const uint8_t *p;

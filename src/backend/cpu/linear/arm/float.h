@@ -10,8 +10,8 @@ ht_pack_fn ht_pack_f32_neon, ht_pack_f16_neon, ht_pack_bf16_neon;
 ht_stream_fn ht_stream_f32_neon, ht_stream_f16_neon, ht_stream_bf16_neon;
 
 #define NEON_FLOAT_FORMATS                                                                         \
-    [HT_F32] = {ht_pack_f32_neon, ht_tile_f32_neon, ht_stream_f32_neon, 4, 0},                     \
-    [HT_F16] = {ht_pack_f16_neon, ht_tile_f32_neon, ht_stream_f16_neon, 4, 0},                     \
-    [HT_BF16] = {ht_pack_bf16_neon, ht_tile_f32_neon, ht_stream_bf16_neon, 4, 0}
+    [HT_F32] = {ht_pack_f32_neon, ht_tile_f32_neon, ht_stream_f32_neon, 4, 4},                     \
+    [HT_F16] = {ht_pack_f16_neon, ht_tile_f32_neon, ht_stream_f16_neon, 4, 4},                     \
+    [HT_BF16] = {ht_pack_bf16_neon, ht_tile_f32_neon, ht_stream_bf16_neon, 4, 4}
 
 #endif

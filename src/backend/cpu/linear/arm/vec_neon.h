@@ -66,10 +66,10 @@ INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     out[3] = (vi)vtrn2q_s64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on.
-INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes.
+INLINE void load64(const struct rows *w, vi out[16]) {
     UNROLL(4)
-    for (int i = 0; i < 4; i++) load16(w, at + 16 * (size_t)i, out + 4 * i);
+    for (int i = 0; i < 4; i++) load16(w, 16 * (size_t)i, out + 4 * i);
 }
 
 // The f16 in the low half of each lane.
@@ -87,12 +87,6 @@ INLINE vf half_rows(const struct rows *w, const size_t at) {
 // The byte at `at` of each row.
 INLINE vi byte_rows(const struct rows *w, const size_t at) {
     return (vi){*row_at(w, 0, at), *row_at(w, 1, at), *row_at(w, 2, at), *row_at(w, 3, at)};
-}
-
-// The f16 of both halves: out[0] of the low ones.
-INLINE void halves(vi x, vf *out) {
-    out[0] = half_low(x);
-    out[1] = half_low((vi)((vu32)x >> 16));
 }
 
 // low | (high & mask)

@@ -35,8 +35,8 @@ const struct ht_linear_kernels ht_linear_avx512 = {
     .bf16_bytes = 4,
     .act_q8 = act_q8_level,
     .act_bf16 = ht_act_bf16_scalar,
-    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 0},
-               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 0},
-               [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 0},
+    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
+               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
+               [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 4},
                Q8_FORMATS},
 };

@@ -34,7 +34,7 @@ void ht_pack_bf16_pairs(const struct ht_format_info *f, const uint8_t *w, size_t
         struct rows q = rows_of(w, row_bytes);
         for (uint32_t k = 0; k < n_k; k += 32, rows_advance(&q, 64)) {
             vi r[16];
-            load64(&q, 0, r);
+            load64(&q, r);
             UNROLL(16)
             for (int i = 0; i < 16; i++, out += HT_ROW_GROUP) *(vi *)(void *)out = r[i];
         }
@@ -54,11 +54,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride;
     float *to = t->to + token * t->to_stride;
     const size_t stride = t->act_stride;
-    UNROLL(12)
-    for (uint32_t i = 0; i < n; i++) { // on their way until they are written
-        __builtin_prefetch(to + i * t->to_stride);
-        __builtin_prefetch(to + i * t->to_stride + LANES);
-    }
+    ask_output(to, t->to_stride, n, 2 * LANES);
     vf y[TILE_TOKENS][2];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
@@ -119,7 +115,7 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
             vi r[16];
             ask(prefetch, 64 * LANES);
             prefetch += 64 * LANES;
-            load64(&q, 0, r);
+            load64(&q, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++) {
                 UNROLL(4)

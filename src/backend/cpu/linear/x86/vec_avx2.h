@@ -82,10 +82,10 @@ INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     out[3] = (vi)_mm256_unpackhi_epi64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on.
-INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes.
+INLINE void load64(const struct rows *w, vi out[16]) {
     UNROLL(4)
-    for (int i = 0; i < 4; i++) load16(w, at + 16 * (size_t)i, out + 4 * i);
+    for (int i = 0; i < 4; i++) load16(w, 16 * (size_t)i, out + 4 * i);
 }
 
 // The f16 at `at` of each row.
@@ -123,12 +123,6 @@ INLINE vf half_low(vi x) {
     __m256i low = _mm256_and_si256((__m256i)x, _mm256_set1_epi32(0xffff));
     __m128i lo = _mm256_castsi256_si128(low), hi = _mm256_extracti128_si256(low, 1);
     return (vf)_mm256_cvtph_ps(_mm_packus_epi32(lo, hi));
-}
-
-// The f16 of both halves: out[0] of the low ones.
-INLINE void halves(vi x, vf *out) {
-    out[0] = half_low(x);
-    out[1] = half_low((vi)((vu32)x >> 16));
 }
 
 // low | (high & mask)

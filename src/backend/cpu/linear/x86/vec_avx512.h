@@ -77,16 +77,16 @@ INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     out[3] = (vi)_mm512_unpackhi_epi64(t1, t3);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 64 bytes from `at` on. Each row is read once,
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes. Each row is read once,
 // whole: rows of a power of two of bytes fall into the same set of the L1 cache, too small for 16.
-INLINE void load64(const struct rows *w, const size_t at, vi out[16]) {
+INLINE void load64(const struct rows *w, vi out[16]) {
     __m512i u[4][4]; // u[g][c] 128-bit lane l: bytes of out[4 l + c] of rows 4 g ..
     UNROLL(4)
     for (int g = 0; g < 4; g++) {
-        __m512i z0 = _mm512_loadu_si512(row_at(w, 4 * g, at));
-        __m512i z1 = _mm512_loadu_si512(row_at(w, 4 * g + 1, at));
-        __m512i z2 = _mm512_loadu_si512(row_at(w, 4 * g + 2, at));
-        __m512i z3 = _mm512_loadu_si512(row_at(w, 4 * g + 3, at));
+        __m512i z0 = _mm512_loadu_si512(row_at(w, 4 * g, 0));
+        __m512i z1 = _mm512_loadu_si512(row_at(w, 4 * g + 1, 0));
+        __m512i z2 = _mm512_loadu_si512(row_at(w, 4 * g + 2, 0));
+        __m512i z3 = _mm512_loadu_si512(row_at(w, 4 * g + 3, 0));
         __m512i t0 = _mm512_unpacklo_epi32(z0, z1), t1 = _mm512_unpackhi_epi32(z0, z1);
         __m512i t2 = _mm512_unpacklo_epi32(z2, z3), t3 = _mm512_unpackhi_epi32(z2, z3);
         u[g][0] = _mm512_unpacklo_epi64(t0, t2);
@@ -151,16 +151,6 @@ INLINE vi byte_rows(const struct rows *w, const size_t at) {
 // The f16 in the low half of each lane.
 INLINE vf half_low(vi x) {
     return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)x));
-}
-
-// The f16 of both halves: out[0] of the low ones.
-INLINE void halves(vi x, vf *out) {
-    const __m512i even_odd =
-        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
-                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    __m512i y = _mm512_permutexvar_epi16(even_odd, (__m512i)x);
-    out[0] = (vf)_mm512_cvtph_ps(_mm512_castsi512_si256(y));
-    out[1] = (vf)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(y, 1));
 }
 
 // low | (high & mask)
