@@ -79,8 +79,8 @@ INLINE void ask(const uint8_t *p, const uint32_t n_bytes) {
     for (uint32_t b = 0; b < n_bytes; b += 64) __builtin_prefetch(p + b, 0, 2);
 }
 
-// Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from token
-// to token: they arrive while the sums are made.
+// Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from
+// token to token: they arrive while the sums are made.
 INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const int n_rows) {
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
