@@ -107,6 +107,7 @@ INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
 INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t, const uint8_t *prefetch) {
     const uint32_t n_cols = f == HT_F32 ? 1 : 2; // weights of a row in a dword
+    struct asker asker = asker_of(prefetch);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
@@ -117,13 +118,12 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, rows_advance(&q, 64)) {
             vi r[16];
-            ask(prefetch, 64 * LANES);
-            prefetch += 64 * LANES;
             load64(&q, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++, act += 4 * n_cols) {
                 vf c[2];
                 columns(f, r[j], c);
+                ask(&asker, 64 * LANES, j, 16);
                 UNROLL(2)
                 for (uint32_t h = 0; h < n_cols; h++) {
                     UNROLL(4)

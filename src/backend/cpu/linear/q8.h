@@ -114,7 +114,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
                 if (s.has_min) store_floats(min_out, min[g]);
             }
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
-                vi r[24];
+                vi r[2 * HALF];
                 raw(f, &q, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
@@ -258,53 +258,96 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
 
 // ---- streaming ---------------------------------------------------------------------------------
 
-// The sum's start for codes of this format: minus offset times the sum of q.
-INLINE vi start(const enum ht_format f, const struct ht_act_q8 *a, uint32_t h) {
-    const struct shape s = shape_of(f);
-    if (s.offset == 0) return splat_int(0);
-    // A multiple of 128, so that a shift is exact.
-    return splat_int((s.group == 16 ? a->bias_half[h] : a->bias) >>
-                     __builtin_ctz(128u / (unsigned)s.offset));
+// The sum's start for codes of this format: minus offset times the sum of q; bias is -128 times it.
+INLINE vi start(const enum ht_format f, int32_t bias) {
+    const int offset = shape_of(f).offset;
+    return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
 }
 
-// One block of 32 weights of LANES rows times n tokens.
+// One block of 32 weights with one scale, of LANES rows, times n tokens.
 INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
-                         const uint8_t *act, size_t stride, const vf *scale, const vf *min, vf *y) {
+                         const uint8_t *act, size_t stride, const vf *scale, const vf *min,
+                         struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
     // Codes made with an offset are unsigned, whatever the panel of the level holds.
     const bool small = s.offset > 0 || s.has_min;
-    UNROLL(2)
-    for (uint32_t h = 0; h < 32 / s.group; h++) {
-        // Sums of exact integers may be split: few tokens have too few chains to hide a product.
-        const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
-        vi sum[STREAM_TOKENS][STREAM_CHAINS];
+    // Sums of exact integers may be split: few tokens have too few chains to hide a product.
+    const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
+    vi sum[STREAM_TOKENS][STREAM_CHAINS];
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        sum[i][0] = start(f, act_of(act, stride, i)->bias);
+        UNROLL(4)
+        for (uint32_t c = 1; c < n_chains; c++) sum[i][c] = splat_int(0);
+    }
+    UNROLL(8)
+    for (uint32_t c = 0; c < 8; c++) {
+        vi code = codes(f, r, j, (int)c);
+        ask(asker, LANES * s.unit_bytes * 32 / s.unit, c, 8);
         UNROLL(6)
         for (uint32_t i = 0; i < n; i++) {
-            sum[i][0] = start(f, act_of(act, stride, i), h);
-            UNROLL(4)
-            for (uint32_t c = 1; c < n_chains; c++) sum[i][c] = splat_int(0);
+            vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
+            *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
         }
-        UNROLL(8)
-        for (uint32_t c = 0; c < s.group / 4; c++) {
-            vi code = codes(f, r, j, (int)(h * 4 + c));
+    }
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ht_act_q8 *a = act_of(act, stride, i);
+        UNROLL(4)
+        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
+        y[i] = fold(y[i], sum[i][0], *scale, a->scale);
+        if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
+    }
+}
+
+// Four blocks of a format whose halves of blocks have scales of their own. What the first halves
+// need is read, multiplied and gone before the second halves are read, for which there would be no
+// registers; sums of integers wait for their turn.
+INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct rows *w,
+                          const uint32_t step, const vi *high, const uint8_t *act, size_t stride,
+                          const vf *scale, const vf *min, struct asker *asker, vf *y) {
+    const struct shape s = shape_of(f);
+    vi first[4][STREAM_TOKENS];
+    UNROLL(2)
+    for (uint32_t h = 0; h < 2; h++) {
+        // Where it decodes faster than the memory reads, it asks more often: in front of the loads,
+        // and twice with each block.
+        const uint32_t n_bytes = LANES * s.unit_bytes / 2, often = f == HT_Q6_K;
+        const uint32_t first_asks = often ? 4 : 1, block_asks = often ? 2 : 1;
+        const uint32_t half_asks = first_asks + 4 * block_asks, n_asks = 2 * half_asks;
+        vi r[HALF];
+        UNROLL(4)
+        for (uint32_t i = 0; i < first_asks; i++) ask(asker, n_bytes, half_asks * h + i, n_asks);
+        raw_half(f, w, step, (int)h, high, r);
+        UNROLL(4)
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint8_t *block = act + j * sizeof(struct ht_act_q8);
+            vi sum[STREAM_TOKENS];
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++)
+                sum[i] = start(f, act_of(block, stride, i)->bias_half[h]);
+            UNROLL(4)
+            for (uint32_t c = 0; c < 4; c++) {
+                vi code = codes_half(f, r, (int)j, (int)c);
+                if (c < block_asks)
+                    ask(asker, n_bytes, half_asks * h + first_asks + block_asks * j + c, n_asks);
+                UNROLL(6)
+                for (uint32_t i = 0; i < n; i++)
+                    sum[i] = dot4_small(sum[i], code,
+                                        broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4));
+            }
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
-                vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4),
-                   *to = &sum[i][c % n_chains];
-                *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
+                const struct ht_act_q8 *a = act_of(block, stride, i);
+                if (h == 0) {
+                    first[j][i] = sum[i];
+                } else {
+                    y[i] = fold(y[i], first[j][i], scale[2 * j], a->scale);
+                    if (s.has_min) y[i] = fma_sub(min[2 * j], splat(a->sum_half[0]), y[i]);
+                    y[i] = fold(y[i], sum[i], scale[2 * j + 1], a->scale);
+                    if (s.has_min) y[i] = fma_sub(min[2 * j + 1], splat(a->sum_half[1]), y[i]);
+                }
             }
-        }
-        UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) {
-            UNROLL(4)
-            for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
-        }
-        UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) {
-            const struct ht_act_q8 *a = act_of(act, stride, i);
-            y[i] = fold(y[i], sum[i][0], scale[h], a->scale);
-            float a_sum = s.group == 16 ? a->sum_half[h] : a->sum;
-            if (s.has_min) y[i] = fma_sub(min[h], splat(a_sum), y[i]);
         }
     }
 }
@@ -313,7 +356,7 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
 INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t, const uint8_t *prefetch) {
     const struct shape s = shape_of(f);
-    const uint32_t n_steps = s.unit / 32 / s.step, in_step = 32 / s.group * s.step;
+    struct asker asker = asker_of(prefetch);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
@@ -327,21 +370,20 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             vi high[8];
             scales(f, &q, scale, min);
             shared(f, &q, high);
-            for (uint32_t step = 0; step < n_steps; step++) {
-                // Asked for evenly: a burst for a step of four blocks stalls.
-                const uint32_t bursts = s.step >= 4 ? 4 : 1;
-                const uint32_t n_bytes = LANES * s.unit_bytes / n_steps / bursts;
-                vi r[24];
+            const vf *sc = scale, *m = min;
+            for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
+                if (s.group == 16) {
+                    stream_halves(f, n, &q, step, high, act, t->act_stride, sc, m, &asker, y);
+                    act += 4 * sizeof(struct ht_act_q8);
+                    sc += 8;
+                    m += 8;
+                    continue;
+                }
+                vi r[2 * HALF];
                 raw(f, &q, step, high, r);
                 UNROLL(8)
-                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8)) {
-                    const uint32_t g = step * in_step + j * (32 / s.group);
-                    if (j < bursts) {
-                        ask(prefetch, n_bytes);
-                        prefetch += n_bytes;
-                    }
-                    stream_block(f, n, r, (int)j, act, t->act_stride, &scale[g], &min[g], y);
-                }
+                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8))
+                    stream_block(f, n, r, (int)j, act, t->act_stride, sc++, m++, &asker, y);
             }
         }
         UNROLL(6)

@@ -197,7 +197,27 @@ INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
     for (int i = 0; i < 8; i++) r[i] = (vi)((vu16)high[i] >> shift);
 }
 
-// A step's bytes: at most 24 vectors (Q6_K).
+// The bytes of a step's first or second halves of blocks, of a format with a scale for each: at
+// most HALF vectors.
+#define HALF 12
+INLINE void raw_half(const enum ht_format f, const struct rows *w, uint32_t step, const int h,
+                     const vi *high, vi *r) {
+    switch (f) {
+    case HT_Q6_K:
+        load16(w, 64 * step + 16 * h, r);
+        load16(w, 64 * step + 32 + 16 * h, r + 4);
+        load16(w, 128 + 32 * step + 16 * h, r + 8);
+        break;
+    case HT_Q3_K:
+        load16(w, 32 + 32 * step + 16 * h, r);
+        UNROLL(4)
+        for (int i = 0; i < 4; i++) r[4 + i] = (vi)((vu16)high[4 * h + i] >> (4 * step));
+        break;
+    default: load16(w, 16 + 32 * step + 16 * h, r); break; // Q2_K
+    }
+}
+
+// A step's bytes: at most 2 * HALF vectors.
 INLINE void raw(const enum ht_format f, const struct rows *w, uint32_t step, const vi *high,
                 vi *r) {
     switch (f) {
@@ -220,14 +240,11 @@ INLINE void raw(const enum ht_format f, const struct rows *w, uint32_t step, con
         load(2, w, 48 + 32 * step, r);
         high_of_step(high, 2 * step, r + 8);
         break;
-    case HT_Q6_K:
-        load(4, w, 64 * step, r);
-        load(2, w, 128 + 32 * step, r + 16);
-        break;
-    case HT_Q2_K: load(2, w, 16 + 32 * step, r); break;
+    case HT_Q2_K:
     case HT_Q3_K:
-        load(2, w, 32 + 32 * step, r);
-        high_of_step(high, 4 * step, r + 8);
+    case HT_Q6_K:
+        raw_half(f, w, step, 0, high, r);
+        raw_half(f, w, step, 1, high, r + HALF);
         break;
     case HT_IQ3_S:
         load(1, w, 2 + 16 * step, r);     // 16 indices, for two blocks
@@ -281,6 +298,20 @@ INLINE vi iq3(const vi *r, const int j, const int i) {
     return (vi)((vu8)(value ^ minus) - (vu8)minus + (vu8)bytes(16));
 }
 
+// Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
+INLINE vi codes_half(const enum ht_format f, const vi *r, const int j, const int i) {
+    vi high;
+    switch (f) {
+    case HT_Q6_K:
+        high = j < 2 ? (vi)((vu16)r[8 + i] << (4 - 2 * j)) : (vi)((vu16)r[8 + i] >> (2 * j - 4));
+        return merge(bits(r[j % 2 * 4 + i], j / 2 * 4, 15), high, bytes(48));
+    case HT_Q3_K:
+        high = j < 2 ? (vi)((vu16)r[4 + i] << (2 - j)) : (vi)((vu16)r[4 + i] >> (j - 2));
+        return merge(bits(r[i], 2 * j, 3), high, bytes(4));
+    default: return bits(r[i], 2 * j, 3); // Q2_K
+    }
+}
+
 // Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
 INLINE vi codes(const enum ht_format f, const vi *r, const int j, const int i) {
     switch (f) {
@@ -293,19 +324,11 @@ INLINE vi codes(const enum ht_format f, const vi *r, const int j, const int i) {
     case HT_IQ4_XS: return lookup(iq4_table[CODES_SIGNED], nibbles(r, i));
     case HT_Q4_K: return bits(r[i], 4 * j, 15);
     case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), (vi)((vu16)r[8 + i] << (4 - j)), bytes(16));
-    case HT_Q6_K: {
-        vi low = bits(r[j % 2 * 8 + i], j / 2 * 4, 15), high = r[16 + i];
-        high = j < 2 ? (vi)((vu16)high << (4 - 2 * j)) : (vi)((vu16)high >> (2 * j - 4));
-        return merge(low, high, bytes(48));
-    }
-    case HT_Q3_K: {
-        vi high = r[8 + i];
-        high = j < 2 ? (vi)((vu16)high << (2 - j)) : (vi)((vu16)high >> (j - 2));
-        return merge(bits(r[i], 2 * j, 3), high, bytes(4));
-    }
+    case HT_Q2_K:
+    case HT_Q3_K:
+    case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4);
     case HT_IQ3_S: return iq3(r, j, i);
     case HT_TQ1_0: return digits(r, j, i);
-    case HT_Q2_K:
     case HT_TQ2_0: return bits(r[i], 2 * j, 3);
     default: return lookup(fp4_table[CODES_SIGNED], nibbles(r, i)); // MXFP4
     }

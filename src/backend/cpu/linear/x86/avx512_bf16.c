@@ -103,6 +103,7 @@ void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) 
 
 INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t, const uint8_t *prefetch) {
+    struct asker asker = asker_of(prefetch);
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
@@ -113,11 +114,10 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += 32, rows_advance(&q, 64), act += 64) {
             vi r[16];
-            ask(prefetch, 64 * LANES);
-            prefetch += 64 * LANES;
             load64(&q, r);
             UNROLL(16)
             for (uint32_t j = 0; j < 16; j++) {
+                ask(&asker, 64 * LANES, j, 16);
                 UNROLL(4)
                 for (uint32_t i = 0; i < n; i++)
                     y[i] = dot_pair(y[i], r[j], act + i * t->act_stride + 4 * j);
