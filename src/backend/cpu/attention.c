@@ -13,6 +13,12 @@ struct sum {
     bool started;
 };
 
+// A KV head and a tile of tokens.
+struct task {
+    const struct ht_cpu_tile *tile; // NULL: none
+    uint32_t kv_head;
+};
+
 // A thread's memory, carved from ht_cpu_own_attn.
 struct work {
     float *q;   // [head_dim / 16, rounded up][n_rows][16]
@@ -27,7 +33,8 @@ struct work {
     uint32_t kv_head, n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
-    const float *ask; // query rows of the next task, of so many tokens, that nobody asked for yet
+    struct task next; // what this thread does then
+    const float *ask; // its query rows, of so many tokens, that nobody asked for yet
     uint32_t n_ask;
 };
 
@@ -74,28 +81,34 @@ static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, 
     for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
 }
 
-// Where the K groups and V rows of the tile at `base` lie; past the last page, that one again.
-static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                       const struct work *w, uint32_t kv_head, uint32_t base, const void **k,
-                       const void **v) {
+// Where the K groups and V rows of the positions from `base` on lie; past the last page, that one
+// again.
+static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
+                       uint32_t base, const void **k, const void **v) {
     size_t row_bytes = p->c->kv_row_bytes;
-    uint32_t last = (w->hi[w->n_rows - 1] - 1) / HT_PAGE_TOKENS;
+    const struct ht_cpu_tile *t = task.tile;
+    uint32_t last = (t->pos + t->n_tokens - 1) / HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
-        uint32_t page = w->tile->pages[min_u32(base / HT_PAGE_TOKENS + i, last)];
-        const uint8_t *at = ht_kv_head(p, s->layer, page, kv_head);
+        uint32_t page = t->pages[min_u32(base / HT_PAGE_TOKENS + i, last)];
+        const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head);
         for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
             k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
         v[i] = at + HT_PAGE_TOKENS * row_bytes;
     }
 }
 
-// What the kernels may fetch ahead: the next tile, or behind the last one the next head's first.
+// What the kernels may fetch ahead: the next positions, or behind the last the first of what comes
+// next; where nothing does, what is in the cache.
 static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t base) {
-    bool more = base + HT_TILE < w->hi[w->n_rows - 1];
-    uint32_t head = more || w->kv_head + 1 == s->n_kv_heads ? w->kv_head : w->kv_head + 1;
-    find_pages(p, s, w, head, more ? base + HT_TILE : w->lo[0] / HT_TILE * HT_TILE, w->next_k,
-               w->next_v);
+    struct task task = {w->tile, w->kv_head};
+    if (base + HT_TILE < w->hi[w->n_rows - 1]) {
+        base += HT_TILE;
+    } else if (w->next.tile) {
+        task = w->next;
+        base = first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+    }
+    find_pages(p, s, task, base, w->next_k, w->next_v);
 }
 
 // One tile of positions from `base` on, for the query rows that see any of it. Rows are in rising
@@ -116,7 +129,7 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
-    find_pages(p, s, w, w->kv_head, base, kp, vp);
+    find_pages(p, s, (struct task){w->tile, w->kv_head}, base, kp, vp);
     find_next(p, s, w, base);
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
@@ -221,28 +234,24 @@ static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, s
 }
 
 static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                           const struct ht_cpu_tile *tile, uint32_t kv_head, int thread) {
+                           struct task task, struct task next, int thread) {
     size_t rows = p->backend->vec.attn_rows, d = s->head_dim;
     float *own = ht_cpu_own_attn(p, thread);
     return (struct work){.q = own,
                          .s = own + rows * q_len(s->head_dim),
                          .seg = own + rows * (q_len(s->head_dim) + HT_TILE),
                          .acc = own + rows * (q_len(s->head_dim) + HT_TILE + d),
-                         .tile = tile,
-                         .kv_head = kv_head};
+                         .tile = task.tile,
+                         .kv_head = task.kv_head,
+                         .next = next};
 }
-
-struct task {
-    const struct ht_cpu_tile *tile; // NULL: none
-    uint32_t kv_head;
-};
 
 // Every query head of a KV head for one tile; groups larger than attn_rows go in pieces. `next`:
 // what this thread does then.
 static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
                      struct task next, int thread) {
     const struct ht_cpu_tile *tile = task.tile;
-    struct work w = work_of(p, s, tile, task.kv_head, thread);
+    struct work w = work_of(p, s, task, next, thread);
     uint32_t group = s->n_heads / s->n_kv_heads;
     if (next.tile) {
         size_t at = (size_t)next.tile->row * s->n_heads + (size_t)next.kv_head * group;
@@ -277,7 +286,8 @@ static float *part_at(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 // One segment for every query head of a KV head.
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
-    struct work w = work_of(p, s, &p->tiles[0], kv_head, thread);
+    struct work w =
+        work_of(p, s, (struct task){&p->tiles[0], kv_head}, (struct task){0}, thread);
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
@@ -330,6 +340,11 @@ static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step 
     }
 }
 
+// Tasks differ in length: late (long) tiles come first.
+static struct task task_at(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i) {
+    return (struct task){&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads};
+}
+
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (p->c->own_heads) {
         run_own_heads(p, s, thread);
@@ -339,11 +354,10 @@ void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, in
         run_parts(p, s, thread);
         return;
     }
-    // Tasks differ in length: taken one by one, late (long) tiles first.
+    // Taken one by one; what this thread will get next is a guess.
     atomic_uint *taken = &p->counters[s - p->c->steps];
-    uint32_t n_tasks = p->n_tiles * s->n_kv_heads, i;
-    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks) {
-        struct task task = {&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads};
-        run_task(p, s, task, (struct task){0}, thread);
-    }
+    uint32_t n = p->n_tiles * s->n_kv_heads, ahead = (uint32_t)p->c->n_threads, i;
+    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n)
+        run_task(p, s, task_at(p, s, i),
+                 i + ahead < n ? task_at(p, s, i + ahead) : (struct task){0}, thread);
 }

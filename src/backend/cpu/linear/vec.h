@@ -111,22 +111,27 @@ INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const i
     }
 }
 
-// The weights to ask for, row by row, in the inner loop of a tile.
+// The lines to ask for in the inner loop of a tile: of n_rows rows, evenly over all its turns.
 struct ahead {
-    const uint8_t *p;
-    uint32_t rows, rows_a_step;
+    const uint8_t *line, *end; // of the row's part
+    uint32_t n_rows, lines_a_step;
 };
 
 // n_steps: how often the loop will ask, at least.
 INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_steps) {
-    uint32_t rows = t->ahead_bytes ? HT_ROW_GROUP : 0;
-    return (struct ahead){t->ahead, rows, n_steps < rows ? 2 : 1};
+    const uint32_t n_lines = HT_ROW_GROUP * (t->ahead_bytes / 64 + 1);
+    return (struct ahead){t->ahead, t->ahead + t->ahead_bytes, t->ahead_bytes ? HT_ROW_GROUP : 0,
+                          n_lines / n_steps + 1};
 }
 
 INLINE void ahead_step(struct ahead *a, const struct ht_tile_args *t) {
-    for (uint32_t r = 0; r < a->rows_a_step && a->rows > 0; r++, a->rows--) {
-        for (uint32_t b = 0; b < t->ahead_bytes + 63; b += 64) __builtin_prefetch(a->p + b, 0, 2);
-        a->p += t->ahead_stride;
+    for (uint32_t i = 0; i < a->lines_a_step && a->n_rows > 0; i++) {
+        __builtin_prefetch(a->line, 0, 2);
+        a->line += 64;
+        if (a->line < a->end + 63) continue;
+        a->end += t->ahead_stride;
+        a->line = a->end - t->ahead_bytes;
+        a->n_rows--;
     }
 }
 
