@@ -119,7 +119,8 @@ struct ahead {
 
 // n_steps: how often the loop will ask, at least.
 INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_steps) {
-    const uint32_t n_lines = HT_ROW_GROUP * (t->ahead_bytes / 64 + 1);
+    // As many a row as ahead_step asks for.
+    const uint32_t n_lines = HT_ROW_GROUP * ((t->ahead_bytes + 126) / 64);
     return (struct ahead){t->ahead, t->ahead + t->ahead_bytes, t->ahead_bytes ? HT_ROW_GROUP : 0,
                           n_lines / n_steps + 1};
 }
