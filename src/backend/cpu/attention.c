@@ -286,8 +286,7 @@ static float *part_at(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 // One segment for every query head of a KV head.
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
-    struct work w =
-        work_of(p, s, (struct task){&p->tiles[0], kv_head}, (struct task){0}, thread);
+    struct work w = work_of(p, s, (struct task){&p->tiles[0], kv_head}, (struct task){0}, thread);
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
