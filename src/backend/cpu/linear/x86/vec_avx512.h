@@ -127,24 +127,13 @@ INLINE vf half_rows(const struct rows *w, const size_t at) {
 
 // The byte at `at` of each row.
 INLINE vi byte_rows(const struct rows *w, const size_t at) {
-    __m128i x = _mm_cvtsi32_si128(*row_at(w, 0, at));
-#define PUT(i) x = _mm_insert_epi8(x, *row_at(w, i, at), i)
-    PUT(1);
-    PUT(2);
-    PUT(3);
-    PUT(4);
-    PUT(5);
-    PUT(6);
-    PUT(7);
-    PUT(8);
-    PUT(9);
-    PUT(10);
-    PUT(11);
-    PUT(12);
-    PUT(13);
-    PUT(14);
-    PUT(15);
-#undef PUT
+    uint32_t four[4]; // put together in scalar registers, which are idle
+    UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        four[i] = *row_at(w, 4 * i, at) | (uint32_t)*row_at(w, 4 * i + 1, at) << 8 |
+                  (uint32_t)*row_at(w, 4 * i + 2, at) << 16 |
+                  (uint32_t)*row_at(w, 4 * i + 3, at) << 24;
+    __m128i x = _mm_setr_epi32((int)four[0], (int)four[1], (int)four[2], (int)four[3]);
     return (vi)_mm512_cvtepu8_epi32(x);
 }
 
