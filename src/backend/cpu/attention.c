@@ -28,9 +28,8 @@ struct work {
     struct sum sum[HT_ATTN_MAX_ROWS]; // likewise
     struct ht_attn_state state[HT_ATTN_MAX_ROWS];
     float c[HT_ATTN_MAX_ROWS];
-    // the task
-    const struct ht_cpu_tile *tile;
-    uint32_t kv_head, n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
+    struct task task;
+    uint32_t n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
     struct task next; // what this thread does then
@@ -101,7 +100,7 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
 // next; where nothing does, what is in the cache.
 static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t base) {
-    struct task task = {w->tile, w->kv_head};
+    struct task task = w->task;
     if (base + HT_TILE < w->hi[w->n_rows - 1]) {
         base += HT_TILE;
     } else if (w->next.tile) {
@@ -129,7 +128,7 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
-    find_pages(p, s, (struct task){w->tile, w->kv_head}, base, kp, vp);
+    find_pages(p, s, w->task, base, kp, vp);
     find_next(p, s, w, base);
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
@@ -173,8 +172,9 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     uint32_t d = s->head_dim;
     const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
     for (uint32_t r = 0; r < w->n_rows; r++) {
-        uint32_t t = r / w->n_heads, pos = w->tile->pos + t, e = 0;
-        const float *q = first + ((size_t)(w->tile->row + t) * s->n_heads + r % w->n_heads) * d;
+        uint32_t t = r / w->n_heads, pos = w->task.tile->pos + t, e = 0;
+        const float *q =
+            first + ((size_t)(w->task.tile->row + t) * s->n_heads + r % w->n_heads) * d;
         float *to = w->q + r * HT_LANES;
         for (; e + HT_LANES <= d; e += HT_LANES)
             memcpy(to + (size_t)e * w->n_rows, q + e, HT_LANES * sizeof *q);
@@ -208,7 +208,7 @@ static void store_head(const struct ht_prepared *p, const struct ht_cpu_step *s,
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
     for (uint32_t r = 0; r < w->n_rows; r++)
-        store_head(p, s, w->tile->row + r / w->n_heads, h0 + r % w->n_heads,
+        store_head(p, s, w->task.tile->row + r / w->n_heads, h0 + r % w->n_heads,
                    w->acc + (size_t)r * s->head_dim, w->sum[r].l, thread);
 }
 
@@ -241,8 +241,7 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
                          .s = own + rows * q_len(s->head_dim),
                          .seg = own + rows * (q_len(s->head_dim) + HT_TILE),
                          .acc = own + rows * (q_len(s->head_dim) + HT_TILE + d),
-                         .tile = task.tile,
-                         .kv_head = task.kv_head,
+                         .task = task,
                          .next = next};
 }
 
