@@ -535,8 +535,9 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
     c->attn_bytes = (ht_attn_bytes(&be->vec, p->head_dim) + 63) & ~63ull;
     c->row_bytes = ((uint64_t)c->max_width * sizeof(float) + 63) & ~63ull;
     // A page apart, so that two threads' stacks of scratch never share a prefetched line.
-    c->thread_bytes =
-        (c->linear_bytes + c->attn_bytes + c->piece_bytes + c->row_bytes + 4095) & ~4095ull;
+    c->thread_bytes = (c->linear_bytes + c->attn_bytes + c->piece_bytes + c->row_bytes +
+                       sizeof(struct ht_linear_asked) + 4095) &
+                      ~4095ull;
     uint64_t threads, total;
     if (!ht_mul_u64(c->thread_bytes, (uint64_t)c->n_threads, &threads) ||
         !ht_add_u64(threads, c->scratch_bytes, &total) || total > SIZE_MAX / 2)

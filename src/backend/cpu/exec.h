@@ -74,7 +74,7 @@ struct ht_cpu_norm {
 struct ht_cpu_step {
     enum ht_cpu_op op;
     bool barrier[HT_CPU_N_MODES]; // threads meet before this step
-    uint32_t ahead;               // with FEW's barrier: the phase's first LINEAR step, or HT_NONE
+    uint32_t ahead; // the first LINEAR step from here on, with no experts before it, or HT_NONE
     uint32_t layer;
     uint32_t in[4], out[3], w[6]; // cpu tensors, plan weights; HT_NONE where absent
     struct ht_cpu_norm norm;
@@ -189,7 +189,7 @@ static inline float *ht_cpu_f32(const struct ht_prepared *p, uint32_t tensor, in
 }
 
 // The thread's own memory: linear scratch, attention's, a piece of outputs in the making, one row
-// of max_width f32.
+// of max_width f32, what it asked the memory for.
 static inline uint8_t *ht_cpu_own(const struct ht_prepared *p, int thread) {
     return p->threads + (size_t)thread * p->c->thread_bytes;
 }
@@ -201,6 +201,11 @@ static inline float *ht_cpu_own_piece(const struct ht_prepared *p, int thread) {
 }
 static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
     return ht_cpu_own_piece(p, thread) + p->c->piece_bytes / sizeof(float);
+}
+
+static inline struct ht_linear_asked *ht_cpu_own_asked(const struct ht_prepared *p, int thread) {
+    return (struct ht_linear_asked *)(void *)((uint8_t *)ht_cpu_own_row(p, thread) +
+                                              p->c->row_bytes);
 }
 
 static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {

@@ -6,20 +6,29 @@
 // Outputs that a thread works on before it applies the activation to them, in bytes: a small part
 // of its second-level cache.
 #define EPILOGUE_BYTES (128 * 1024)
-// Weights that are on their way while a thread waits at a barrier: few enough to wait for nothing.
-#define AHEAD_BYTES (8 * 1024)
 
 uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens) {
     uint64_t few = width, many = (uint64_t)HT_ROW_GROUP * max_tokens;
     return (few > many ? few : many) * n_linear * sizeof(float);
 }
 
-// Rows [begin, end) of a weight matrix. Those up to ahead_end follow soon; `asked`: these did so,
-// and are on their way.
 struct range {
-    size_t begin, end, ahead_end;
-    bool asked;
+    size_t begin, end; // rows of a weight matrix
 };
+
+// Weights that a thread reads next, and the bytes of one of their rows; at is NULL where it is not
+// known.
+struct next {
+    const uint8_t *at;
+    size_t row_bytes;
+};
+
+static struct next rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
+                             size_t row) {
+    const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
+    size_t row_bytes = (size_t)(w->n_bytes / w->ne[1]);
+    return (struct next){w->data + row * row_bytes, row_bytes};
+}
 
 // Where a thread puts columns [first, ...) of output i: row t at y + t * stride.
 struct columns {
@@ -39,10 +48,10 @@ static struct columns own_columns(const struct ht_prepared *p, const struct ht_c
     return (struct columns){begin, stride, ht_cpu_own_piece(p, thread) + i * n_rows * stride};
 }
 
-static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
-                     const struct range *r, const struct columns *to, int thread) {
+static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, struct range r,
+                     struct next then, const struct columns *to, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
-    if (r->begin >= r->end) return;
+    if (r.begin >= r.end) return;
     struct ht_linear_job job = {
         .format = w->format,
         .weight = w->data,
@@ -54,14 +63,15 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .y_first = (uint32_t)to->first,
         .y_stride = to->stride,
         .bias = ht_cpu_vector(p, s->w[3 + i]),
-        .ahead_end = (uint32_t)r->ahead_end,
-        .asked = r->asked,
+        .then = then.at,
+        .then_row_bytes = then.row_bytes,
+        .asked = ht_cpu_own_asked(p, thread),
     };
     if (s->residual != HT_NONE) {
         job.residual = ht_cpu_f32(p, s->residual, thread);
         job.residual_stride = w->ne[1];
     }
-    ht_linear_rows(p->backend->linear, &job, (uint32_t)r->begin, (uint32_t)r->end,
+    ht_linear_rows(p->backend->linear, &job, (uint32_t)r.begin, (uint32_t)r.end,
                    ht_cpu_own(p, thread));
 }
 
@@ -84,22 +94,27 @@ static void run_act(struct ht_prepared *p, const struct ht_cpu_step *s, size_t b
     }
 }
 
-// The next piece of a range, of at most n columns.
-static bool next_piece(const struct range *whole, size_t n, struct range *piece) {
-    bool first = piece->end == 0;
-    size_t at = first ? whole->begin : piece->end;
-    if (at >= whole->end) return false;
-    *piece = (struct range){at, at + n < whole->end ? at + n : whole->end, whole->ahead_end,
-                            !first || whole->asked};
+// The pieces of a range, of at most n columns each; *r is the last one, or {0}.
+static bool next_piece(struct range whole, size_t n, struct range *r) {
+    size_t at = r->end == 0 ? whole.begin : r->end;
+    if (at >= whole.end) return false;
+    *r = (struct range){at, at + n < whole.end ? at + n : whole.end};
     return true;
+}
+
+// What is read behind matrix i of a piece.
+static struct next behind(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
+                          struct range r, struct range whole, struct next then) {
+    if (i + 1 < s->n_linear) return rows_from(p, s, i + 1, r.begin);
+    return r.end < whole.end ? rows_from(p, s, 0, r.end) : then;
 }
 
 // Columns of every output, activation and all, kept by nobody but as prepared rows: a group of rows
 // at a time, or all at once where it is one token.
-static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s,
-                         const struct range *whole, int thread) {
+static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
+                         struct next then, int thread) {
     uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]);
-    size_t n = n_tokens == 1 ? whole->end - whole->begin : HT_ROW_GROUP;
+    size_t n = n_tokens == 1 ? whole.end - whole.begin : HT_ROW_GROUP;
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
     size_t block_bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
     struct range r = {0};
@@ -107,7 +122,7 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s,
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
             c[i] = own_columns(p, s, i, r.begin, r.end, thread);
-            run_rows(p, s, i, &r, &c[i], thread);
+            run_rows(p, s, i, r, behind(p, s, i, r, whole, then), &c[i], thread);
         }
         run_act(p, s, r.begin, r.end, c);
         uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + r.begin / HT_ROW_GROUP * block_bytes;
@@ -119,40 +134,76 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s,
 }
 
 // Columns of every output, with the activation, in pieces that stay in the cache.
-static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s,
-                        const struct range *whole, int thread) {
+static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
+                        struct next then, int thread) {
     size_t row_bytes = (size_t)ht_cpu_n_rows(p, s->out[0]) * s->n_linear * sizeof(float);
     size_t n = EPILOGUE_BYTES / row_bytes / HT_ROW_GROUP * HT_ROW_GROUP;
-    if (!s->has_act) n = whole->end - whole->begin;
+    if (!s->has_act) n = whole.end - whole.begin;
     if (n < HT_ROW_GROUP) n = HT_ROW_GROUP;
     struct range r = {0};
     while (next_piece(whole, n, &r)) {
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
             c[i] = whole_columns(p, s, i, thread);
-            run_rows(p, s, i, &r, &c[i], thread);
+            run_rows(p, s, i, r, behind(p, s, i, r, whole, then), &c[i], thread);
         }
         if (s->has_act) run_act(p, s, r.begin, r.end, c);
     }
 }
 
-// Rows of all outputs as one list, in units of a row group.
-static void run_joined(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t n_units = 0, units[3], begin, end, base = 0;
+// How a step's rows are divided: by KV heads; as one list over all matrices; or by columns, the
+// same of every matrix, which threads take from each other in the end.
+enum division { BY_HEADS, JOINED, SHARED };
+
+static enum division division_of(const struct ht_cpu_step *s) {
+    if (s->own_heads) return BY_HEADS;
+    return s->n_linear == 1 || s->has_mul ? SHARED : JOINED;
+}
+
+// The rows of every matrix that a thread begins with.
+static void share_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread,
+                     struct range r[3]) {
+    size_t n_kv = p->c->plan->n_kv_heads, n_units = 0, units[3], width[3], begin, end, base = 0;
+    enum division d = division_of(s);
     for (uint32_t i = 0; i < s->n_linear; i++) {
-        units[i] = (p->c->tensors[s->out[i]].width + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
-        n_units += units[i];
+        width[i] = p->c->tensors[s->out[i]].width;
+        units[i] = d == BY_HEADS ? n_kv : (width[i] + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
+        n_units = d == JOINED ? n_units + units[i] : units[0];
     }
     ht_team_share(n_units, 1, thread, p->c->n_threads, &begin, &end);
-    for (uint32_t i = 0; i < s->n_linear; base += units[i++]) {
+    for (uint32_t i = 0; i < s->n_linear; i++) {
+        size_t from = begin > base ? begin - base : 0, to = end > base ? end - base : 0;
+        size_t rows = d == BY_HEADS ? width[i] / n_kv : HT_ROW_GROUP;
+        to = to < units[i] ? to * rows : width[i];
+        r[i] = (struct range){from * rows, to < width[i] ? to : width[i]};
+        if (d == JOINED) base += units[i];
+    }
+}
+
+// What a thread reads first in matrix `from` or the ones behind it, or else in the next step.
+static struct next first_of(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t from,
+                            int thread) {
+    struct range r[3];
+    share_of(p, s, thread, r);
+    for (uint32_t i = from; i < s->n_linear; i++)
+        if (r[i].begin < r[i].end) return rows_from(p, s, i, r[i].begin);
+    return (struct next){0};
+}
+
+static struct next next_step(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    const struct ht_cpu_step *end = p->c->steps + p->c->n_steps;
+    if (s + 1 == end || s[1].ahead == HT_NONE) return (struct next){0};
+    return first_of(p, &p->c->steps[s[1].ahead], 0, thread);
+}
+
+// Rows that are the thread's alone, matrix after matrix.
+static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    struct range r[3];
+    share_of(p, s, thread, r);
+    for (uint32_t i = 0; i < s->n_linear; i++) {
         struct columns c = whole_columns(p, s, i, thread);
-        size_t width = p->c->tensors[s->out[i]].width;
-        size_t from = begin > base ? begin - base : 0;
-        size_t to = end > base ? end - base : 0;
-        if (to > units[i]) to = units[i];
-        to *= HT_ROW_GROUP;
-        run_rows(p, s, i, &(struct range){from * HT_ROW_GROUP, to < width ? to : width, 0, false},
-                 &c, thread);
+        struct next then = first_of(p, s, i + 1, thread);
+        run_rows(p, s, i, r[i], then.at ? then : next_step(p, s, thread), &c, thread);
     }
 }
 
@@ -163,68 +214,42 @@ static void run_joined(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 // what the others have left of theirs. The pieces of a share are taken in order, so that each one's
 // weights are asked for while the one before is computed.
 static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t width = p->c->tensors[s->out[0]].width;
-    size_t n_groups = (width + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
+    struct next then = next_step(p, s, thread);
     for (int k = 0, n = p->c->n_threads; k < n; k++) {
         int owner = (thread + k) % n;
         atomic_uint *taken = ht_cpu_taken(p, s, owner);
-        size_t begin, end, at, last = SIZE_MAX;
-        ht_team_share(n_groups, 1, owner, n, &begin, &end);
-        size_t piece = (end - begin + PIECES - 1) / PIECES;
-        while ((at = begin + atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * piece) <
-               end) {
-            struct range r = {at * HT_ROW_GROUP,
-                              (at + piece < end ? at + piece : end) * HT_ROW_GROUP,
-                              end * HT_ROW_GROUP, at == last};
-            if (r.end > width) r.end = width;
-            if (r.ahead_end > width) r.ahead_end = width;
+        struct range share[3], r;
+        share_of(p, s, owner, share);
+        size_t n_groups = (share[0].end - share[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
+        size_t piece = (n_groups + PIECES - 1) / PIECES * HT_ROW_GROUP, at;
+        while ((at = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * piece) <
+               share[0].end - share[0].begin) {
+            r.begin = share[0].begin + at;
+            bool last = share[0].end - r.begin <= piece;
+            r.end = last ? share[0].end : r.begin + piece;
+            struct next behind_piece = last || k > 0 ? then : rows_from(p, s, 0, r.end);
             if (s->prep != HT_NONE)
-                run_prepared(p, s, &r, thread);
+                run_prepared(p, s, r, behind_piece, thread);
             else
-                run_columns(p, s, &r, thread);
-            last = at + piece;
+                run_columns(p, s, r, behind_piece, thread);
         }
     }
 }
 
-// Rows of output 0 that a thread begins with.
-static size_t first_row(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t begin, end, width = p->c->tensors[s->out[0]].width, n_kv = p->c->plan->n_kv_heads;
-    if (s->own_heads) {
-        ht_team_share(n_kv, 1, thread, p->c->n_threads, &begin, &end);
-        return begin * (width / n_kv);
-    }
-    if (s->n_linear > 1 && !s->has_mul) return 0;
-    ht_team_share((width + HT_ROW_GROUP - 1) / HT_ROW_GROUP, 1, thread, p->c->n_threads, &begin,
-                  &end);
-    return begin * HT_ROW_GROUP;
-}
-
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (s->ahead == HT_NONE) return;
-    const struct ht_cpu_step *l = &p->c->steps[s->ahead];
-    const struct ht_weight *w = &p->c->plan->weights[l->w[0]];
-    uint64_t at = w->n_bytes / w->ne[1] * first_row(p, l, thread);
-    for (uint64_t i = 0; i < AHEAD_BYTES && at + i < w->n_bytes; i += 64)
-        __builtin_prefetch(w->data + at + i, 0, 2);
-}
-
-static void run_own_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t begin, end, n_kv = p->c->plan->n_kv_heads;
-    ht_team_share(n_kv, 1, thread, p->c->n_threads, &begin, &end);
-    for (uint32_t i = 0; i < s->n_linear; i++) {
-        size_t per_head = p->c->tensors[s->out[i]].width / n_kv;
-        struct columns c = whole_columns(p, s, i, thread);
-        run_rows(p, s, i, &(struct range){begin * per_head, end * per_head, 0, false}, &c, thread);
-    }
+    struct next n = first_of(p, &p->c->steps[s->ahead], 0, thread);
+    if (!n.at) return;
+    struct ht_linear_asked *asked = ht_cpu_own_asked(p, thread);
+    if (asked->at != n.at) *asked = (struct ht_linear_asked){n.at, 0};
+    for (; asked->n_bytes < n.row_bytes * HT_ROW_GROUP; asked->n_bytes += 64)
+        __builtin_prefetch(n.at + asked->n_bytes, 0, 2);
 }
 
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (ht_cpu_n_rows(p, s->out[0]) == 0) return;
-    if (s->own_heads)
-        run_own_heads(p, s, thread);
-    else if (s->n_linear == 1 || s->has_mul)
+    if (division_of(s) == SHARED)
         run_shared(p, s, thread);
     else
-        run_joined(p, s, thread);
+        run_own(p, s, thread);
 }

@@ -104,37 +104,62 @@ static void run_gather(struct ht_prepared *p, const struct ht_cpu_step *s, int t
                ht_cpu_rows_at(p, s->in[0], thread) + g.token[i] * from_bytes, bytes);
 }
 
-// Output rows [begin, end) of one expert's matrix, for n pairs from pair `at` on.
-static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
-                        uint32_t expert, const uint8_t *act, float *y, size_t at, uint32_t n,
-                        size_t begin, size_t end, int thread) {
+// Rows [begin, end) of every matrix of an expert, for n pairs from pair `at` on. Behind them the
+// thread goes on with the same rows of expert `next`, or HT_NONE.
+struct piece {
+    uint32_t expert, next;
+    size_t begin, end, at;
+    uint32_t n;
+};
+
+static const uint8_t *rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                uint32_t weight, uint32_t expert, size_t row) {
     const struct ht_weight *w = &p->c->plan->weights[weight];
-    if (begin >= end) return;
+    if (expert == HT_NONE) return NULL;
+    return w->data + w->n_bytes / s->n_experts * expert +
+           w->n_bytes / s->n_experts / w->ne[1] * row;
+}
+
+static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
+                        const struct piece *e, const uint8_t *act, float *y, const uint8_t *then,
+                        int thread) {
+    const struct ht_weight *w = &p->c->plan->weights[weight];
+    if (e->begin >= e->end) return;
     struct ht_linear_job job = {
         .format = w->format,
-        .weight = w->data + w->n_bytes / s->n_experts * expert,
+        .weight = rows_from(p, s, weight, e->expert, 0),
         .n_in = (uint32_t)w->ne[0],
         .n_out = (uint32_t)w->ne[1],
         .act = act,
-        .n_tokens = n,
-        .y = y + at * w->ne[1],
+        .n_tokens = e->n,
+        .y = y + e->at * w->ne[1],
         .y_stride = w->ne[1],
+        .then = then,
+        .then_row_bytes = (size_t)(w->n_bytes / s->n_experts / w->ne[1]),
+        .asked = ht_cpu_own_asked(p, thread),
     };
-    ht_linear_rows(p->backend->linear, &job, (uint32_t)begin, (uint32_t)end, ht_cpu_own(p, thread));
+    ht_linear_rows(p->backend->linear, &job, (uint32_t)e->begin, (uint32_t)e->end,
+                   ht_cpu_own(p, thread));
 }
 
-// Gate and up rows [begin, end) of an expert, and their product.
-static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t expert,
-                    const uint8_t *act, size_t at, uint32_t n, size_t begin, size_t end,
-                    int thread) {
+// Gate and up, and their product.
+static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
+                    const uint8_t *act, int thread) {
     size_t ffn = p->c->tensors[s->out[0]].width;
     float *gate = ht_cpu_f32(p, s->out[0], thread), *up = ht_cpu_f32(p, s->out[1], thread);
-    expert_rows(p, s, s->w[0], expert, act, gate, at, n, begin, end, thread);
-    expert_rows(p, s, s->w[1], expert, act, up, at, n, begin, end, thread);
-    for (size_t i = at; i < at + n && begin < end; i++) {
-        float *g = gate + i * ffn + begin;
-        p->backend->vec.act_mul(s->act, g, up + i * ffn + begin, (uint32_t)(end - begin), g);
+    expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
+    expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->begin), thread);
+    for (size_t i = e->at; i < e->at + e->n && e->begin < e->end; i++) {
+        float *g = gate + i * ffn + e->begin;
+        p->backend->vec.act_mul(s->act, g, up + i * ffn + e->begin, (uint32_t)(e->end - e->begin),
+                                g);
     }
+}
+
+static void down_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
+                      const uint8_t *act, int thread) {
+    expert_rows(p, s, s->w[2], e, act, ht_cpu_f32(p, s->out[0], thread),
+                rows_from(p, s, s->w[2], e->next, e->begin), thread);
 }
 
 // One token: the experts in rank order, each divided over the threads by rows.
@@ -142,16 +167,18 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     bool down = s->op == HT_CPU_MOE_DOWN;
     const int32_t *ids = routed(p, s->in[1], 0, thread);
     const uint8_t *act = ht_cpu_rows_at(p, s->in[0], thread);
-    size_t bytes = down ? p->c->tensors[s->in[0]].row_bytes / s->n_used : 0, begin, end;
-    ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &begin,
-                  &end);
-    float *y = ht_cpu_f32(p, s->out[0], thread);
+    size_t bytes = down ? p->c->tensors[s->in[0]].row_bytes / s->n_used : 0;
+    struct piece e = {.n = 1};
+    ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &e.begin,
+                  &e.end);
     for (uint32_t j = 0; j < s->n_used; j++) {
-        uint32_t e = (uint32_t)ids[j];
+        e.expert = (uint32_t)ids[j];
+        e.next = j + 1 < s->n_used ? (uint32_t)ids[j + 1] : HT_NONE;
+        e.at = j;
         if (down)
-            expert_rows(p, s, s->w[2], e, act + j * bytes, y, j, 1, begin, end, thread);
+            down_rows(p, s, &e, act + j * bytes, thread);
         else
-            up_rows(p, s, e, act, j, 1, begin, end, thread);
+            up_rows(p, s, &e, act, thread);
     }
 }
 
@@ -164,17 +191,19 @@ static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
     size_t n_pieces = (width + piece - 1) / piece;
     size_t bytes = p->c->tensors[act_tensor].row_bytes / s->n_used, i;
     const uint8_t *act = ht_cpu_rows_at(p, act_tensor, thread);
-    float *y = ht_cpu_f32(p, s->out[0], thread);
     atomic_uint *taken = &p->counters[s - p->c->steps];
     while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) <
            s->n_experts * n_pieces) {
-        uint32_t e = (uint32_t)(i / n_pieces), at = g.start[e], n = g.start[e + 1] - at;
-        size_t begin = i % n_pieces * piece, end = begin + piece < width ? begin + piece : width;
-        if (n == 0) continue;
+        struct piece e = {.expert = (uint32_t)(i / n_pieces), .next = HT_NONE};
+        e.at = g.start[e.expert];
+        e.n = g.start[e.expert + 1] - (uint32_t)e.at;
+        e.begin = i % n_pieces * piece;
+        e.end = e.begin + piece < width ? e.begin + piece : width;
+        if (e.n == 0) continue;
         if (down)
-            expert_rows(p, s, s->w[2], e, act + at * bytes, y, at, n, begin, end, thread);
+            down_rows(p, s, &e, act + e.at * bytes, thread);
         else
-            up_rows(p, s, e, act + at * bytes, at, n, begin, end, thread);
+            up_rows(p, s, &e, act + e.at * bytes, thread);
     }
 }
 

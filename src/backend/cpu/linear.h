@@ -52,6 +52,12 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
 void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
                            void *dst, size_t row_bytes);
 
+// What a thread has asked the memory for ahead of its use: n_bytes from `at` on are on their way.
+struct ht_linear_asked {
+    const uint8_t *at;
+    size_t n_bytes;
+};
+
 struct ht_linear_job {
     enum ht_format format;
     const uint8_t *weight; // [n_out][n_in] in the file's layout
@@ -65,9 +71,11 @@ struct ht_linear_job {
     const float
         *residual; // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
     size_t residual_stride;
-    // Rows [row_end, ahead_end) are the caller's next call: their weights are asked for meanwhile.
-    uint32_t ahead_end; // 0: none
-    bool asked;         // these rows were such a next call
+    // The weights that the calling thread reads behind these, and the bytes of one of their rows;
+    // NULL: not known. They are asked for while the last rows are computed.
+    const uint8_t *then;
+    size_t then_row_bytes;
+    struct ht_linear_asked *asked; // the thread's, or NULL: read and brought up to date
 };
 
 // Per-thread scratch that ht_linear_rows needs (64-byte aligned), for rows of at most max_in and

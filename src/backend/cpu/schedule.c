@@ -169,13 +169,14 @@ static void find_barriers(struct ht_compiled *c, bool placed) {
     }
 }
 
-// The linear step whose weights each phase of FEW mode waits for.
+// The linear step whose weights are read next. Experts read so much that what was asked for before
+// them would be gone.
 static void find_ahead(struct ht_compiled *c) {
     uint32_t next = HT_NONE;
     for (uint32_t i = c->n_steps; i-- > 0;) {
         if (c->steps[i].op == HT_CPU_LINEAR) next = i;
+        if (c->steps[i].op == HT_CPU_MOE_UP) next = HT_NONE;
         c->steps[i].ahead = next;
-        if (c->steps[i].barrier[HT_CPU_FEW]) next = HT_NONE;
     }
 }
 

@@ -155,12 +155,13 @@ static const uint8_t *tail_copy(const uint8_t *w, size_t row_bytes, uint32_t n_r
 }
 
 // What will be packed after the chunk that ends at `at` and lies at w: the next chunk of the group,
-// or the first of the next group.
+// or the first of the next group, if one is known whose rows lie as far apart.
 static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const uint8_t *w,
                   size_t n_bytes, uint32_t at, const uint8_t *next) {
     t->ahead = at < job->n_in ? w + n_bytes : next;
     t->ahead_stride = weight_bytes(job->format, job->n_in);
-    t->ahead_bytes = (uint32_t)n_bytes;
+    bool known = next != job->then || job->then_row_bytes == t->ahead_stride;
+    t->ahead_bytes = at < job->n_in || (next && known) ? (uint32_t)n_bytes : 0;
 }
 
 // As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
@@ -224,28 +225,37 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
-// A whole group's lines at once: what a stream reads first cannot have been asked for earlier.
-static void prefetch_group(const uint8_t *p, size_t n_bytes) {
-    for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+// What a stream reads first and nobody asked for, at once.
+static void ask_first(const struct ht_linear_asked *asked, const uint8_t *p, size_t n_bytes) {
+    size_t i = asked && asked->at == p ? asked->n_bytes : 0;
+    for (; i < n_bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
 }
 
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
-    uint32_t ahead_end = job->ahead_end > row_end ? job->ahead_end : row_end;
-    size_t row_bytes = weight_bytes(job->format, job->n_in);
+    size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = row_bytes * HT_ROW_GROUP;
+    bool stream = false;
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
-        if (!job->asked && n_tokens <= k->format[job->format].stream_most && row_begin < row_end)
-            prefetch_group(job->weight + row_begin * row_bytes,
-                           row_bytes * (row_end - row_begin < 32 ? row_end - row_begin : 32));
+        stream = n_tokens <= k->format[job->format].stream_most;
+        const uint8_t *w = job->weight + row_begin * row_bytes;
+        size_t left = (row_end - row_begin) * row_bytes;
+        if (stream) ask_first(job->asked, w, left < group_bytes ? left : group_bytes);
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
             uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
-            // The group after this one; after the last, this one again, which costs nothing.
-            uint32_t next = ahead_end - row >= 2 * HT_ROW_GROUP ? row + HT_ROW_GROUP : row;
-            group(k, job, row, n_rows, token, n_tokens, job->weight + next * row_bytes, &s);
+            const uint8_t *next = w + group_bytes;
+            if (row_end - row <= HT_ROW_GROUP) next = job->then;
+            // A stream that knows of nothing else asks for its own rows again, which costs nothing.
+            if (stream && !next) next = w;
+            group(k, job, row, n_rows, token, n_tokens, next, &s);
+            w += group_bytes;
         }
+    }
+    if (job->asked) {
+        bool then = stream && job->then;
+        *job->asked = (struct ht_linear_asked){job->then, then ? group_bytes : 0};
     }
 }
 
