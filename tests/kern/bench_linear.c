@@ -176,7 +176,9 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
     if (n_tokens <= 16 && !o->hot)
         n_out = (uint32_t)(READ_BYTES / row_bytes / 64 * 64); // out of memory
     size_t act = ht_act_row_bytes(ht_linear_act_kind(f), o->n_in);
-    uint8_t *acts = aligned_alloc(64, act * n_tokens);
+    uint32_t n_act_rows = n_tokens + 3;
+    uint8_t *acts = aligned_alloc(64, act * n_act_rows);
+    memset(acts, 0, act * n_act_rows);
     float *x = malloc(o->n_in * sizeof *x), *y = malloc((size_t)n_out * n_tokens * sizeof *y);
     uint64_t seed = 7;
     for (uint32_t t = 0; t < n_tokens; t++) {
@@ -189,6 +191,7 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
                                    .n_out = n_out,
                                    .act = acts,
                                    .n_tokens = n_tokens,
+                                   .n_act_rows = n_act_rows,
                                    .y = y,
                                    .y_stride = n_out};
     for (int i = 0; i < o->threads; i++)

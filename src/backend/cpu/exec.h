@@ -177,6 +177,12 @@ static inline uint32_t ht_cpu_n_rows(const struct ht_prepared *p, uint32_t tenso
     return 1;
 }
 
+// Rows that a tensor has room for.
+static inline uint32_t ht_cpu_max_rows(const struct ht_prepared *p, uint32_t tensor) {
+    const struct ht_cpu_tensor *t = &p->c->tensors[tensor];
+    return (uint32_t)(t->n_bytes / t->row_bytes);
+}
+
 // Row 0 of a tensor as this thread sees it.
 static inline uint8_t *ht_cpu_rows_at(const struct ht_prepared *p, uint32_t tensor, int thread) {
     const struct ht_cpu_tensor *t = &p->c->tensors[tensor];

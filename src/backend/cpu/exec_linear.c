@@ -59,6 +59,7 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .n_out = (uint32_t)w->ne[1],
         .act = ht_cpu_rows_at(p, s->in[i], thread),
         .n_tokens = ht_cpu_n_rows(p, s->out[i]),
+        .n_act_rows = ht_cpu_max_rows(p, s->in[i]),
         .y = to->y,
         .y_first = (uint32_t)to->first,
         .y_stride = to->stride,

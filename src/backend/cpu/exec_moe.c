@@ -109,7 +109,7 @@ static void run_gather(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 struct piece {
     uint32_t expert, next;
     size_t begin, end, at;
-    uint32_t n;
+    uint32_t n, n_act_rows;
 };
 
 static const uint8_t *rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
@@ -132,6 +132,7 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
         .n_out = (uint32_t)w->ne[1],
         .act = act,
         .n_tokens = e->n,
+        .n_act_rows = e->n_act_rows,
         .y = y + e->at * w->ne[1],
         .y_stride = w->ne[1],
         .then = then,
@@ -197,6 +198,7 @@ static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
         struct piece e = {.expert = (uint32_t)(i / n_pieces), .next = HT_NONE};
         e.at = g.start[e.expert];
         e.n = g.start[e.expert + 1] - (uint32_t)e.at;
+        e.n_act_rows = ht_cpu_max_rows(p, act_tensor) * s->n_used - (uint32_t)e.at;
         e.begin = i % n_pieces * piece;
         e.end = e.begin + piece < width ? e.begin + piece : width;
         if (e.n == 0) continue;

@@ -82,8 +82,15 @@ typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
 // Pack and tile in one, in registers, for at most stream_tokens tokens. While it reads, it asks for
 // the cache lines from prefetch on, as many bytes as it reads.
+// n_tokens is one of ht_stream_tokens.
 typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,
                           const uint8_t *prefetch);
+
+// The numbers of tokens that streams are made for, up to 16, are n or the next even one.
+static inline uint32_t ht_stream_tokens(uint32_t n) {
+    return n <= 6 ? n : (n + 1) & ~1u;
+}
+#define HT_STREAM_TOKENS 16
 
 // How a level computes a format.
 struct ht_linear_format {

@@ -85,6 +85,7 @@ static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     (void)max_in;
     size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
+    if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
     return PANEL_BYTES + 2 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            n_tokens * HT_ROW_GROUP * sizeof(float);
 }
@@ -169,7 +170,10 @@ static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
                           const struct ht_tile_args *all, const uint8_t *next) {
     struct ht_tile_args t = *all;
-    uint32_t n_passes = (all->n_tokens + f->stream_tokens - 1) / f->stream_tokens;
+    uint32_t most = f->stream_tokens;
+    if (all->n_tokens > most || ht_stream_tokens(all->n_tokens) != all->n_tokens)
+        most = most < 6 ? most : 6; // any number up to it is one that streams are made for
+    uint32_t n_passes = (all->n_tokens + most - 1) / most;
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
         t.n_tokens = (left + n_passes - 1) / n_passes;
         n_passes--;
@@ -178,6 +182,14 @@ static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows,
         t.from += t.n_tokens * t.from_stride;
         t.to += t.n_tokens * t.to_stride;
     }
+}
+
+// How many tokens to compute, the last of them for nothing, where one pass of a stream is made for
+// more and their activations may be read.
+static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
+                           uint32_t token, uint32_t n_tokens) {
+    uint32_t n = ht_stream_tokens(n_tokens);
+    return n <= f->stream_tokens && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
 static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
@@ -191,9 +203,10 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
     bool stream = n_tokens <= f->stream_most;
-    // The sums go from zeros to the place of the output, where nothing is added behind them.
-    bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual;
     struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
+    if (stream) t.n_tokens = with_spare(f, job, token, n_tokens);
+    // The sums go from zeros to the place of the output, where nothing is added behind them.
+    bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual && t.n_tokens == n_tokens;
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
     uint32_t chunk = chunk_of(k, job->format);

@@ -6,7 +6,8 @@
 //   dot4(acc, code, q)    acc + code . q in each lane, exact
 //   dot4_small(...)       the same for codes that are 0 .. 127
 //   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens
-//   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most 6)
+//   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
+//                         HT_STREAM_TOKENS)
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes(), the panel's layout
 #ifndef HT_LINEAR_Q8_H
@@ -20,6 +21,11 @@
 #ifndef STREAM_MOST
 #define STREAM_MOST STREAM_TOKENS
 #endif
+// Formats that are read in steps of four blocks or more run out of registers, and of code size,
+// earlier; so does Q5_K.
+#define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+#define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
+#define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -264,17 +270,59 @@ INLINE vi start(const enum ht_format f, int32_t bias) {
     return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
 }
 
-// One block of 32 weights with one scale, of LANES rows, times n tokens.
+// The codes of a block times m tokens.
+INLINE void stream_batch(const enum ht_format f, const uint32_t m, const vi *code,
+                         const uint8_t *act, size_t stride, const vf *scale, const vf *min, vf *y) {
+    const struct shape s = shape_of(f);
+    // Codes made with an offset are unsigned, whatever the panel of the level holds.
+    const bool small = s.offset > 0 || s.has_min;
+    vi sum[STREAM_NARROW];
+    UNROLL(8)
+    for (uint32_t i = 0; i < m; i++) sum[i] = start(f, act_of(act, stride, i)->bias);
+    UNROLL(8)
+    for (uint32_t c = 0; c < 8; c++) {
+        UNROLL(8)
+        for (uint32_t i = 0; i < m; i++) {
+            vi q = broadcast4(act_of(act, stride, i)->q + c * 4);
+            sum[i] = small ? dot4_small(sum[i], code[c], q) : dot4(sum[i], code[c], q);
+        }
+    }
+    UNROLL(8)
+    for (uint32_t i = 0; i < m; i++) {
+        const struct ht_act_q8 *a = act_of(act, stride, i);
+        y[i] = fold(y[i], sum[i], *scale, a->scale);
+        if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
+    }
+}
+
+// One block of 32 weights with one scale, of LANES rows, times n tokens that are too many for a sum
+// of integers each: the codes are made first, and some tokens follow the others.
+INLINE void stream_wide(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+                        const uint8_t *act, size_t stride, const vf *scale, const vf *min,
+                        struct asker *asker, vf *y) {
+    const struct shape s = shape_of(f);
+    const uint32_t n_batches = (n + 5) / 6;
+    vi code[8];
+    UNROLL(8)
+    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c);
+    UNROLL(3)
+    for (uint32_t b = 0; b < n_batches; b++) {
+        const uint32_t from = n * b / n_batches, to = n * (b + 1) / n_batches;
+        ask(asker, LANES * s.unit_bytes * 32 / s.unit, b, n_batches);
+        stream_batch(f, to - from, code, act + from * stride, stride, scale, min, y + from);
+    }
+}
+
+// The same of few tokens.
 INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
                          const uint8_t *act, size_t stride, const vf *scale, const vf *min,
                          struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
-    // Codes made with an offset are unsigned, whatever the panel of the level holds.
     const bool small = s.offset > 0 || s.has_min;
     // Sums of exact integers may be split: few tokens have too few chains to hide a product.
     const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
-    vi sum[STREAM_TOKENS][STREAM_CHAINS];
-    UNROLL(6)
+    vi sum[STREAM_NARROW][STREAM_CHAINS];
+    UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
         sum[i][0] = start(f, act_of(act, stride, i)->bias);
         UNROLL(4)
@@ -284,13 +332,13 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
     for (uint32_t c = 0; c < 8; c++) {
         vi code = codes(f, r, j, (int)c);
         ask(asker, LANES * s.unit_bytes * 32 / s.unit, c, 8);
-        UNROLL(6)
+        UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
             *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
         }
     }
-    UNROLL(6)
+    UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = act_of(act, stride, i);
         UNROLL(4)
@@ -323,7 +371,7 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
         for (uint32_t j = 0; j < 4; j++) {
             const uint8_t *block = act + j * sizeof(struct ht_act_q8);
             vi sum[STREAM_TOKENS];
-            UNROLL(6)
+            UNROLL(3)
             for (uint32_t i = 0; i < n; i++)
                 sum[i] = start(f, act_of(block, stride, i)->bias_half[h]);
             UNROLL(4)
@@ -331,12 +379,12 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
                 vi code = codes_half(f, r, (int)j, (int)c);
                 if (c < block_asks)
                     ask(asker, n_bytes, half_asks * h + first_asks + block_asks * j + c, n_asks);
-                UNROLL(6)
+                UNROLL(3)
                 for (uint32_t i = 0; i < n; i++)
                     sum[i] = dot4_small(sum[i], code,
                                         broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4));
             }
-            UNROLL(6)
+            UNROLL(3)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = act_of(block, stride, i);
                 if (h == 0) {
@@ -363,7 +411,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
-        UNROLL(6)
+        UNROLL(16)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
@@ -382,30 +430,47 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
                 UNROLL(8)
-                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8))
-                    stream_block(f, n, r, (int)j, act, t->act_stride, sc++, m++, &asker, y);
+                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
+                    if (n <= STREAM_NARROW)
+                        stream_block(f, n, r, (int)j, act, t->act_stride, sc, m, &asker, y);
+                    else
+                        stream_wide(f, n, r, (int)j, act, t->act_stride, sc, m, &asker, y);
+                }
             }
         }
-        UNROLL(6)
+        UNROLL(16)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
     }
 }
 
-// Formats read in steps of four blocks or more run out of registers, and of code size, earlier.
-#define STREAM_WIDE (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+// The most tokens that a format's stream takes.
+INLINE uint32_t stream_limit(const enum ht_format f) {
+    if (shape_of(f).step >= 4) return STREAM_FEW;
+    return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
+}
 
 INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t, const uint8_t *prefetch) {
-    const uint32_t m = shape_of(f).step >= 4 ? STREAM_WIDE : STREAM_TOKENS;
-    switch (t->n_tokens) {
-    case 1: stream(f, 1, w, row_bytes, t, prefetch); break;
-    case 2: stream(f, m < 2 ? 1 : 2, w, row_bytes, t, prefetch); break;
-    case 3: stream(f, m < 3 ? 1 : 3, w, row_bytes, t, prefetch); break;
-    case 4: stream(f, m < 4 ? 1 : 4, w, row_bytes, t, prefetch); break;
-    case 5: stream(f, m < 5 ? 1 : 5, w, row_bytes, t, prefetch); break;
-    case 6: stream(f, m < 6 ? 1 : 6, w, row_bytes, t, prefetch); break;
+    const uint32_t m = stream_limit(f);
+#define STREAM_OF(n)                                                                               \
+    case n:                                                                                        \
+        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t, prefetch);                     \
+        break
+    switch (t->n_tokens) { // those of ht_stream_tokens
+        STREAM_OF(1);
+        STREAM_OF(2);
+        STREAM_OF(3);
+        STREAM_OF(4);
+        STREAM_OF(5);
+        STREAM_OF(6);
+        STREAM_OF(8);
+        STREAM_OF(10);
+        STREAM_OF(12);
+        STREAM_OF(14);
+        STREAM_OF(16);
     default: break;
     }
+#undef STREAM_OF
 }
 
 #define PACK(id, name)                                                                             \
@@ -448,15 +513,15 @@ PACK(HT_TQ1_0, tq1_0)
     [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_MOST},                     \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_MOST},                 \
     [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_MOST},                     \
-    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_WIDE, STREAM_WIDE},                   \
-    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_WIDE, STREAM_WIDE},                       \
+    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_FEW, STREAM_FEW},                     \
+    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_FEW, STREAM_FEW},                         \
     [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_MOST},                 \
-    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_TOKENS, STREAM_MOST},                 \
-    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_WIDE, STREAM_WIDE},                       \
+    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},               \
+    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_FEW, STREAM_FEW},                         \
     [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_MOST},               \
     [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_MOST},               \
-    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_WIDE, STREAM_WIDE},                    \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_TOKENS},                \
+    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_FEW, STREAM_FEW},                      \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_MOST},                  \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif

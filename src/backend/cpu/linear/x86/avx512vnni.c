@@ -6,9 +6,8 @@
 #define CODES_SIGNED  0
 #define TILE_VECTORS  2
 #define TILE_TOKENS   6
-#define STREAM_TOKENS 6
+#define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
-#define STREAM_MOST   12
 
 INLINE vi dot4(vi acc, vi code, vi q) {
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)code, (__m512i)q);
