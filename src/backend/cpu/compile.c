@@ -376,11 +376,32 @@ static uint32_t rope_table(struct builder *b, uint32_t rope, enum ht_rope_pairin
     return *t;
 }
 
+// The norm of the same heads whose output the rope at step i turns in its place, among the steps
+// just made: both are one pass over the heads.
+static struct ht_cpu_step *norm_before(struct builder *b, const struct ht_step *s, uint32_t in,
+                                       uint32_t out) {
+    if (s->op != HT_OP_ROPE || in != out) return NULL;
+    for (uint32_t j = b->c->n_steps; j-- > 0;) {
+        struct ht_cpu_step *h = &b->c->steps[j];
+        if (h->op != HT_CPU_HEADS) break;
+        if (h->out[0] == in)
+            return h->rope == HT_NONE && h->head_dim == s->u.rope.head_dim ? h : NULL;
+    }
+    return NULL;
+}
+
 static void add_heads(struct builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
     uint32_t table = s->op == HT_OP_ROPE ? b->tables[s->u.rope.rope][s->u.rope.pairing] : HT_NONE;
-    struct ht_cpu_step *h = new_step(b, HT_CPU_HEADS, s->layer);
+    struct ht_cpu_step *h = norm_before(b, s, in, out);
+    if (h) {
+        h->in[1] = table;
+        h->rope = s->u.rope.rope;
+        h->pairing = s->u.rope.pairing;
+        return;
+    }
+    h = new_step(b, HT_CPU_HEADS, s->layer);
     if (!h) return;
     h->in[0] = in;
     h->out[0] = out;

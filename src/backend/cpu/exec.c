@@ -163,10 +163,11 @@ static void run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, i
 static void head_row(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
                      const float *x, float *y, int thread) {
     const struct ht_vec_kernels *k = &p->backend->vec;
-    if (s->rope == HT_NONE) {
+    if (s->norm.op != HT_N_OPS) {
         k->rms_norm(x, ht_cpu_vector(p, s->norm.w), s->head_dim, s->norm.eps, y);
-        return;
+        x = y;
     }
+    if (s->rope == HT_NONE) return;
     uint32_t n = p->c->plan->ropes[s->rope].n_rot;
     const float *c = ht_cpu_f32(p, s->in[1], thread) + t * 2 * n;
     if (s->pairing == HT_ROPE_HALVES)

@@ -25,7 +25,7 @@ enum ht_cpu_op {
     HT_CPU_NORM, // out0: normalised rows, where something other than a linear step reads them
     HT_CPU_PREP, // out[kind]: prepared activations of in0, normalised first where norm says so
     HT_CPU_LINEAR,
-    HT_CPU_HEADS, // head norm or rope
+    HT_CPU_HEADS, // head norm, rope, or rope of what was normed
     HT_CPU_KV_APPEND,
     HT_CPU_ATTENTION,
     HT_CPU_ATTN_JOIN, // FEW mode, where threads share a context by segments: in0 is what they made
