@@ -378,9 +378,9 @@ static uint32_t rope_table(struct builder *b, uint32_t rope, enum ht_rope_pairin
 
 // The norm of the same heads whose output the rope at step i turns in its place, among the steps
 // just made: both are one pass over the heads.
-static struct ht_cpu_step *norm_before(struct builder *b, const struct ht_step *s, uint32_t in,
-                                       uint32_t out) {
-    if (s->op != HT_OP_ROPE || in != out) return NULL;
+static struct ht_cpu_step *norm_before(struct builder *b, uint32_t i, uint32_t in, uint32_t out) {
+    const struct ht_step *s = &b->p->steps[i];
+    if (s->op != HT_OP_ROPE || in != out || !only_for(b, s->in[0], i)) return NULL;
     for (uint32_t j = b->c->n_steps; j-- > 0;) {
         struct ht_cpu_step *h = &b->c->steps[j];
         if (h->op != HT_CPU_HEADS) break;
@@ -394,7 +394,7 @@ static void add_heads(struct builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
     uint32_t table = s->op == HT_OP_ROPE ? b->tables[s->u.rope.rope][s->u.rope.pairing] : HT_NONE;
-    struct ht_cpu_step *h = norm_before(b, s, in, out);
+    struct ht_cpu_step *h = norm_before(b, i, in, out);
     if (h) {
         h->in[1] = table;
         h->rope = s->u.rope.rope;

@@ -16,18 +16,11 @@ struct range {
     size_t begin, end; // rows of a weight matrix
 };
 
-// Weights that a thread reads next, and the bytes of one of their rows; at is NULL where it is not
-// known.
-struct next {
-    const uint8_t *at;
-    size_t row_bytes;
-};
-
-static struct next rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
-                             size_t row) {
+static struct ht_linear_next rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                       uint32_t i, size_t row) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
     size_t row_bytes = (size_t)(w->n_bytes / w->ne[1]);
-    return (struct next){w->data + row * row_bytes, row_bytes};
+    return (struct ht_linear_next){w->data + row * row_bytes, row_bytes};
 }
 
 // Where a thread puts columns [first, ...) of output i: row t at y + t * stride.
@@ -49,7 +42,7 @@ static struct columns own_columns(const struct ht_prepared *p, const struct ht_c
 }
 
 static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, struct range r,
-                     struct next then, const struct columns *to, int thread) {
+                     struct ht_linear_next then, const struct columns *to, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
     if (r.begin >= r.end) return;
     struct ht_linear_job job = {
@@ -64,8 +57,7 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .y_first = (uint32_t)to->first,
         .y_stride = to->stride,
         .bias = ht_cpu_vector(p, s->w[3 + i]),
-        .then = then.at,
-        .then_row_bytes = then.row_bytes,
+        .then = then,
         .asked = ht_cpu_own_asked(p, thread),
     };
     if (s->residual != HT_NONE) {
@@ -104,8 +96,9 @@ static bool next_piece(struct range whole, size_t n, struct range *r) {
 }
 
 // What is read behind matrix i of a piece.
-static struct next behind(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
-                          struct range r, struct range whole, struct next then) {
+static struct ht_linear_next behind(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                    uint32_t i, struct range r, struct range whole,
+                                    struct ht_linear_next then) {
     if (i + 1 < s->n_linear) return rows_from(p, s, i + 1, r.begin);
     return r.end < whole.end ? rows_from(p, s, 0, r.end) : then;
 }
@@ -113,7 +106,7 @@ static struct next behind(const struct ht_prepared *p, const struct ht_cpu_step 
 // Columns of every output, activation and all, kept by nobody but as prepared rows: a group of rows
 // at a time, or all at once where it is one token.
 static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
-                         struct next then, int thread) {
+                         struct ht_linear_next then, int thread) {
     uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]);
     size_t n = n_tokens == 1 ? whole.end - whole.begin : HT_ROW_GROUP;
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
@@ -136,7 +129,7 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
 
 // Columns of every output, with the activation, in pieces that stay in the cache.
 static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
-                        struct next then, int thread) {
+                        struct ht_linear_next then, int thread) {
     size_t row_bytes = (size_t)ht_cpu_n_rows(p, s->out[0]) * s->n_linear * sizeof(float);
     size_t n = EPILOGUE_BYTES / row_bytes / HT_ROW_GROUP * HT_ROW_GROUP;
     if (!s->has_act) n = whole.end - whole.begin;
@@ -181,20 +174,21 @@ static void share_of(const struct ht_prepared *p, const struct ht_cpu_step *s, i
     }
 }
 
-// What a thread reads first in matrix `from` or the ones behind it, or else in the next step.
-static struct next first_of(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t from,
-                            int thread) {
-    struct range r[3];
-    share_of(p, s, thread, r);
+// What a thread reads first of its ranges of matrix `from` and those behind it.
+static struct ht_linear_next first_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                      const struct range r[3], uint32_t from) {
     for (uint32_t i = from; i < s->n_linear; i++)
         if (r[i].begin < r[i].end) return rows_from(p, s, i, r[i].begin);
-    return (struct next){0};
+    return (struct ht_linear_next){0};
 }
 
-static struct next next_step(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    const struct ht_cpu_step *end = p->c->steps + p->c->n_steps;
-    if (s + 1 == end || s[1].ahead == HT_NONE) return (struct next){0};
-    return first_of(p, &p->c->steps[s[1].ahead], 0, thread);
+// What a thread reads first from step s on.
+static struct ht_linear_next first_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                        int thread) {
+    if (s == p->c->steps + p->c->n_steps || s->ahead == HT_NONE) return (struct ht_linear_next){0};
+    struct range r[3];
+    share_of(p, &p->c->steps[s->ahead], thread, r);
+    return first_of(p, &p->c->steps[s->ahead], r, 0);
 }
 
 // Rows that are the thread's alone, matrix after matrix.
@@ -203,8 +197,8 @@ static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     share_of(p, s, thread, r);
     for (uint32_t i = 0; i < s->n_linear; i++) {
         struct columns c = whole_columns(p, s, i, thread);
-        struct next then = first_of(p, s, i + 1, thread);
-        run_rows(p, s, i, r[i], then.at ? then : next_step(p, s, thread), &c, thread);
+        struct ht_linear_next then = first_of(p, s, r, i + 1);
+        run_rows(p, s, i, r[i], then.at ? then : first_from(p, s + 1, thread), &c, thread);
     }
 }
 
@@ -215,7 +209,7 @@ static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
 // what the others have left of theirs. The pieces of a share are taken in order, so that each one's
 // weights are asked for while the one before is computed.
 static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct next then = next_step(p, s, thread);
+    struct ht_linear_next then = first_from(p, s + 1, thread);
     for (int k = 0, n = p->c->n_threads; k < n; k++) {
         int owner = (thread + k) % n;
         atomic_uint *taken = ht_cpu_taken(p, s, owner);
@@ -228,7 +222,7 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
             r.begin = share[0].begin + at;
             bool last = share[0].end - r.begin <= piece;
             r.end = last ? share[0].end : r.begin + piece;
-            struct next behind_piece = last || k > 0 ? then : rows_from(p, s, 0, r.end);
+            struct ht_linear_next behind_piece = last || k > 0 ? then : rows_from(p, s, 0, r.end);
             if (s->prep != HT_NONE)
                 run_prepared(p, s, r, behind_piece, thread);
             else
@@ -238,13 +232,7 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 }
 
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    if (s->ahead == HT_NONE) return;
-    struct next n = first_of(p, &p->c->steps[s->ahead], 0, thread);
-    if (!n.at) return;
-    struct ht_linear_asked *asked = ht_cpu_own_asked(p, thread);
-    if (asked->at != n.at) *asked = (struct ht_linear_asked){n.at, 0};
-    for (; asked->n_bytes < n.row_bytes * HT_ROW_GROUP; asked->n_bytes += 64)
-        __builtin_prefetch(n.at + asked->n_bytes, 0, 2);
+    ht_linear_ask(ht_cpu_own_asked(p, thread), first_from(p, s, thread));
 }
 
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {

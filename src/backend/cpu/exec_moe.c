@@ -112,22 +112,22 @@ struct piece {
     uint32_t n, n_act_rows;
 };
 
-static const uint8_t *rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                                uint32_t weight, uint32_t expert, size_t row) {
+static struct ht_linear_next rows_from(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                       uint32_t weight, uint32_t expert, size_t row) {
     const struct ht_weight *w = &p->c->plan->weights[weight];
-    if (expert == HT_NONE) return NULL;
-    return w->data + w->n_bytes / s->n_experts * expert +
-           w->n_bytes / s->n_experts / w->ne[1] * row;
+    if (expert == HT_NONE) return (struct ht_linear_next){0};
+    size_t row_bytes = (size_t)(w->n_bytes / s->n_experts / w->ne[1]);
+    return (struct ht_linear_next){w->data + (expert * w->ne[1] + row) * row_bytes, row_bytes};
 }
 
 static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
-                        const struct piece *e, const uint8_t *act, float *y, const uint8_t *then,
-                        int thread) {
+                        const struct piece *e, const uint8_t *act, float *y,
+                        struct ht_linear_next then, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[weight];
     if (e->begin >= e->end) return;
     struct ht_linear_job job = {
         .format = w->format,
-        .weight = rows_from(p, s, weight, e->expert, 0),
+        .weight = rows_from(p, s, weight, e->expert, 0).at,
         .n_in = (uint32_t)w->ne[0],
         .n_out = (uint32_t)w->ne[1],
         .act = act,
@@ -136,7 +136,6 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
         .y = y + e->at * w->ne[1],
         .y_stride = w->ne[1],
         .then = then,
-        .then_row_bytes = (size_t)(w->n_bytes / s->n_experts / w->ne[1]),
         .asked = ht_cpu_own_asked(p, thread),
     };
     ht_linear_rows(p->backend->linear, &job, (uint32_t)e->begin, (uint32_t)e->end,

@@ -58,6 +58,16 @@ struct ht_linear_asked {
     size_t n_bytes;
 };
 
+// Weights that a thread reads next, and the bytes of one of their rows; at is NULL: not known.
+struct ht_linear_next {
+    const uint8_t *at;
+    size_t row_bytes;
+};
+
+// Asks for the first group of rows there, as far as the thread has not done so. Asks for nothing
+// where it is not known.
+void ht_linear_ask(struct ht_linear_asked *asked, struct ht_linear_next next);
+
 struct ht_linear_job {
     enum ht_format format;
     const uint8_t *weight; // [n_out][n_in] in the file's layout
@@ -74,10 +84,7 @@ struct ht_linear_job {
     const float
         *residual; // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
     size_t residual_stride;
-    // The weights that the calling thread reads behind these, and the bytes of one of their rows;
-    // NULL: not known. They are asked for while the last rows are computed.
-    const uint8_t *then;
-    size_t then_row_bytes;
+    struct ht_linear_next then;    // behind these: asked for while the last rows are computed
     struct ht_linear_asked *asked; // the thread's, or NULL: read and brought up to date
 };
 

@@ -161,7 +161,7 @@ static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const
                   size_t n_bytes, uint32_t at, const uint8_t *next) {
     t->ahead = at < job->n_in ? w + n_bytes : next;
     t->ahead_stride = weight_bytes(job->format, job->n_in);
-    bool known = next != job->then || job->then_row_bytes == t->ahead_stride;
+    bool known = next != job->then.at || job->then.row_bytes == t->ahead_stride;
     t->ahead_bytes = at < job->n_in || (next && known) ? (uint32_t)n_bytes : 0;
 }
 
@@ -238,38 +238,37 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
-// What a stream reads first and nobody asked for, at once.
-static void ask_first(const struct ht_linear_asked *asked, const uint8_t *p, size_t n_bytes) {
-    size_t i = asked && asked->at == p ? asked->n_bytes : 0;
-    for (; i < n_bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+void ht_linear_ask(struct ht_linear_asked *asked, struct ht_linear_next next) {
+    if (!next.at) return;
+    if (asked->at != next.at) *asked = (struct ht_linear_asked){next.at, 0};
+    for (; asked->n_bytes < next.row_bytes * HT_ROW_GROUP; asked->n_bytes += 64)
+        __builtin_prefetch(next.at + asked->n_bytes, 0, 2);
 }
 
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
     size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = row_bytes * HT_ROW_GROUP;
+    struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
     bool stream = false;
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
         stream = n_tokens <= k->format[job->format].stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
-        size_t left = (row_end - row_begin) * row_bytes;
-        if (stream) ask_first(job->asked, w, left < group_bytes ? left : group_bytes);
+        if (stream && row_begin < row_end)
+            ht_linear_ask(asked, (struct ht_linear_next){w, row_bytes});
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
             uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
             const uint8_t *next = w + group_bytes;
-            if (row_end - row <= HT_ROW_GROUP) next = job->then;
+            if (row_end - row <= HT_ROW_GROUP) next = job->then.at;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next) next = w;
             group(k, job, row, n_rows, token, n_tokens, next, &s);
             w += group_bytes;
         }
     }
-    if (job->asked) {
-        bool then = stream && job->then;
-        *job->asked = (struct ht_linear_asked){job->then, then ? group_bytes : 0};
-    }
+    *asked = (struct ht_linear_asked){job->then.at, stream && job->then.at ? group_bytes : 0};
 }
 
 enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,

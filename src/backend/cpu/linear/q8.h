@@ -18,9 +18,6 @@
 #include "backend/cpu/linear/rows.h"
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
-#ifndef STREAM_MOST
-#define STREAM_MOST STREAM_TOKENS
-#endif
 // Formats that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
 #define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
@@ -270,54 +267,14 @@ INLINE vi start(const enum ht_format f, int32_t bias) {
     return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
 }
 
-// The codes of a block times m tokens.
-INLINE void stream_batch(const enum ht_format f, const uint32_t m, const vi *code,
-                         const uint8_t *act, size_t stride, const vf *scale, const vf *min, vf *y) {
+// One block of 32 weights with one scale, of LANES rows, times n tokens: batch b of n_batches that
+// share what is asked for. made: the block's codes, or NULL.
+INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+                         const vi *made, const uint8_t *act, size_t stride, const vf *scale,
+                         const vf *min, struct asker *asker, const uint32_t b,
+                         const uint32_t n_batches, vf *y) {
     const struct shape s = shape_of(f);
     // Codes made with an offset are unsigned, whatever the panel of the level holds.
-    const bool small = s.offset > 0 || s.has_min;
-    vi sum[STREAM_NARROW];
-    UNROLL(8)
-    for (uint32_t i = 0; i < m; i++) sum[i] = start(f, act_of(act, stride, i)->bias);
-    UNROLL(8)
-    for (uint32_t c = 0; c < 8; c++) {
-        UNROLL(8)
-        for (uint32_t i = 0; i < m; i++) {
-            vi q = broadcast4(act_of(act, stride, i)->q + c * 4);
-            sum[i] = small ? dot4_small(sum[i], code[c], q) : dot4(sum[i], code[c], q);
-        }
-    }
-    UNROLL(8)
-    for (uint32_t i = 0; i < m; i++) {
-        const struct ht_act_q8 *a = act_of(act, stride, i);
-        y[i] = fold(y[i], sum[i], *scale, a->scale);
-        if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
-    }
-}
-
-// One block of 32 weights with one scale, of LANES rows, times n tokens that are too many for a sum
-// of integers each: the codes are made first, and some tokens follow the others.
-INLINE void stream_wide(const enum ht_format f, const uint32_t n, const vi *r, const int j,
-                        const uint8_t *act, size_t stride, const vf *scale, const vf *min,
-                        struct asker *asker, vf *y) {
-    const struct shape s = shape_of(f);
-    const uint32_t n_batches = (n + 5) / 6;
-    vi code[8];
-    UNROLL(8)
-    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c);
-    UNROLL(3)
-    for (uint32_t b = 0; b < n_batches; b++) {
-        const uint32_t from = n * b / n_batches, to = n * (b + 1) / n_batches;
-        ask(asker, LANES * s.unit_bytes * 32 / s.unit, b, n_batches);
-        stream_batch(f, to - from, code, act + from * stride, stride, scale, min, y + from);
-    }
-}
-
-// The same of few tokens.
-INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
-                         const uint8_t *act, size_t stride, const vf *scale, const vf *min,
-                         struct asker *asker, vf *y) {
-    const struct shape s = shape_of(f);
     const bool small = s.offset > 0 || s.has_min;
     // Sums of exact integers may be split: few tokens have too few chains to hide a product.
     const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
@@ -330,8 +287,8 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
     }
     UNROLL(8)
     for (uint32_t c = 0; c < 8; c++) {
-        vi code = codes(f, r, j, (int)c);
-        ask(asker, LANES * s.unit_bytes * 32 / s.unit, c, 8);
+        vi code = made ? made[c] : codes(f, r, j, (int)c);
+        ask(asker, LANES * s.unit_bytes * 32 / s.unit, 8 * b + c, 8 * n_batches);
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
@@ -345,6 +302,23 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
         for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
         y[i] = fold(y[i], sum[i][0], *scale, a->scale);
         if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
+    }
+}
+
+// The same of more tokens than there are registers for a sum of integers each: the codes are made
+// first, and some tokens follow the others.
+INLINE void stream_wide(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+                        const uint8_t *act, size_t stride, const vf *scale, const vf *min,
+                        struct asker *asker, vf *y) {
+    const uint32_t n_batches = (n + 5) / 6;
+    vi code[8];
+    UNROLL(8)
+    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c);
+    UNROLL(3)
+    for (uint32_t b = 0; b < n_batches; b++) {
+        const uint32_t from = n * b / n_batches, to = n * (b + 1) / n_batches;
+        stream_block(f, to - from, r, j, code, act + from * stride, stride, scale, min, asker, b,
+                     n_batches, y + from);
     }
 }
 
@@ -432,7 +406,8 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
                     if (n <= STREAM_NARROW)
-                        stream_block(f, n, r, (int)j, act, t->act_stride, sc, m, &asker, y);
+                        stream_block(f, n, r, (int)j, NULL, act, t->act_stride, sc, m, &asker, 0, 1,
+                                     y);
                     else
                         stream_wide(f, n, r, (int)j, act, t->act_stride, sc, m, &asker, y);
                 }
@@ -508,20 +483,20 @@ PACK(HT_TQ1_0, tq1_0)
 
 // The rows of the level's table.
 #define Q8_FORMATS                                                                                 \
-    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS, STREAM_MOST},                     \
-    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_MOST},                 \
-    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_MOST},                     \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_MOST},                 \
-    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_MOST},                     \
+    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS, STREAM_TOKENS},                   \
+    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_TOKENS},               \
+    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_TOKENS},                   \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_TOKENS},               \
+    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_TOKENS},                   \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_FEW, STREAM_FEW},                     \
     [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_FEW, STREAM_FEW},                         \
-    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_MOST},                 \
+    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_TOKENS},               \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},               \
     [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_FEW, STREAM_FEW},                         \
-    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_MOST},               \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_MOST},               \
+    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_TOKENS},             \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_TOKENS},             \
     [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_FEW, STREAM_FEW},                      \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_MOST},                  \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_TOKENS},                \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif
