@@ -52,10 +52,11 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
 void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
                            void *dst, size_t row_bytes);
 
-// What a thread has asked the memory for ahead of its use: n_bytes from `at` on are on their way.
+// What a thread has asked the memory for ahead of its use: the first n_lines cache lines of each of
+// the rows at `at` that a stream reads side by side.
 struct ht_linear_asked {
     const uint8_t *at;
-    size_t n_bytes;
+    size_t n_lines;
 };
 
 // Weights that a thread reads next, and the bytes of one of their rows; at is NULL: not known.
@@ -64,9 +65,10 @@ struct ht_linear_next {
     size_t row_bytes;
 };
 
-// Asks for the first group of rows there, as far as the thread has not done so. Asks for nothing
-// where it is not known.
-void ht_linear_ask(struct ht_linear_asked *asked, struct ht_linear_next next);
+// Asks for the first rows that a stream reads there side by side, as far as the thread has not done
+// so. Asks for nothing where it is not known.
+void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
+                   struct ht_linear_next next);
 
 struct ht_linear_job {
     enum ht_format format;

@@ -105,12 +105,13 @@ INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
 }
 
 INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
-                   const struct ht_tile_args *t, const uint8_t *prefetch) {
+                   const struct ht_tile_args *t) {
     const uint32_t n_cols = f == HT_F32 ? 1 : 2; // weights of a row in a dword
-    struct asker asker = asker_of(prefetch);
+    const size_t n_bytes = t->n_k * (size_t)(4 / n_cols);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part + 1 == PARTS, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
@@ -136,16 +137,17 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         }
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
+        ask_rest(&asker, n_bytes);
     }
 }
 
 INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
-                    const struct ht_tile_args *t, const uint8_t *prefetch) {
+                    const struct ht_tile_args *t) {
     switch (t->n_tokens) {
-    case 1: stream(f, 1, w, row_bytes, t, prefetch); break;
-    case 2: stream(f, 2, w, row_bytes, t, prefetch); break;
-    case 3: stream(f, STREAM_TOKENS < 3 ? 1 : 3, w, row_bytes, t, prefetch); break;
-    case 4: stream(f, STREAM_TOKENS < 4 ? 1 : 4, w, row_bytes, t, prefetch); break;
+    case 1: stream(f, 1, w, row_bytes, t); break;
+    case 2: stream(f, 2, w, row_bytes, t); break;
+    case 3: stream(f, STREAM_TOKENS < 3 ? 1 : 3, w, row_bytes, t); break;
+    case 4: stream(f, STREAM_TOKENS < 4 ? 1 : 4, w, row_bytes, t); break;
     default: break;
     }
 }
@@ -159,8 +161,8 @@ INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
         pack(id, w, row_bytes, n_k, p);                                                            \
     }                                                                                              \
     void NAME(ht_stream_, name, LEVEL)(const uint8_t *w, size_t row_bytes,                         \
-                                       const struct ht_tile_args *t, const uint8_t *prefetch) {    \
-        streams(id, w, row_bytes, t, prefetch);                                                    \
+                                       const struct ht_tile_args *t) {                             \
+        streams(id, w, row_bytes, t);                                                              \
     }
 FORMAT(HT_F32, f32)
 FORMAT(HT_F16, f16)

@@ -73,18 +73,18 @@ struct ht_tile_args {
     size_t from_stride;
     float *to;
     size_t to_stride;
-    // What will be packed next, asked for while the tile computes: 32 rows of ahead_bytes.
+    // What will be packed or streamed next, asked for meanwhile: rows of which it takes ahead_bytes
+    // each. A tile may not know of any; then ahead_bytes is 0.
     const uint8_t *ahead;
     size_t ahead_stride;
     uint32_t ahead_bytes;
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
-// Pack and tile in one, in registers, for at most stream_tokens tokens. While it reads, it asks for
-// the cache lines from prefetch on, as many bytes as it reads.
-// n_tokens is one of ht_stream_tokens.
-typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,
-                          const uint8_t *prefetch);
+// Pack and tile in one, in registers, for at most stream_tokens tokens; n_tokens is one of
+// ht_stream_tokens. It reads `lanes` rows side by side and meanwhile asks for those that are read
+// next; its first ones should be on their way. t->ahead is known: its own rows if nothing else.
+typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t);
 
 // The numbers of tokens that streams are made for, up to 16, are n or the next even one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
@@ -105,6 +105,7 @@ struct ht_linear_format {
 
 struct ht_linear_kernels {
     const char *name;
+    uint32_t lanes;      // rows that a stream reads side by side
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
     void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);

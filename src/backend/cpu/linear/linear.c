@@ -68,13 +68,23 @@ static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
     }
 }
 
-// Bytes from one chunk to the next in a row of prepared activations.
-static size_t act_chunk_bytes(const struct ht_linear_kernels *k, enum ht_format f) {
+// Bytes of n weights' part of a row of prepared activations.
+static size_t act_bytes(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n) {
     switch (ht_linear_act_kind(f)) {
-    case HT_ACT_ROW_F32: return chunk_of(k, f) * sizeof(float);
-    case HT_ACT_ROW_BF16: return chunk_of(k, f) * k->bf16_bytes;
-    default: return chunk_of(k, f) / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
+    case HT_ACT_ROW_F32: return n * sizeof(float);
+    case HT_ACT_ROW_BF16: return (size_t)n * k->bf16_bytes;
+    default: return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
     }
+}
+
+// A stream takes as many weights of a row at once as leave the activations, which it reads again
+// for every few rows, in an L1 cache: the more it takes, the further ahead it asks.
+#define STREAM_ACT_BYTES 32768
+
+static uint32_t stream_chunk(const struct ht_linear_kernels *k, enum ht_format f,
+                             uint32_t n_tokens) {
+    size_t n = STREAM_ACT_BYTES / act_bytes(k, f, HT_CHUNK_Q8) / n_tokens;
+    return n > 0 ? (uint32_t)n * HT_CHUNK_Q8 : HT_CHUNK_Q8;
 }
 
 static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
@@ -155,20 +165,17 @@ static const uint8_t *tail_copy(const uint8_t *w, size_t row_bytes, uint32_t n_r
     return tail;
 }
 
-// What will be packed after the chunk that ends at `at` and lies at w: the next chunk of the group,
-// or the first of the next group, if one is known whose rows lie as far apart.
-static void ahead(struct ht_tile_args *t, const struct ht_linear_job *job, const uint8_t *w,
-                  size_t n_bytes, uint32_t at, const uint8_t *next) {
-    t->ahead = at < job->n_in ? w + n_bytes : next;
-    t->ahead_stride = weight_bytes(job->format, job->n_in);
-    bool known = next != job->then.at || job->then.row_bytes == t->ahead_stride;
-    t->ahead_bytes = at < job->n_in || (next && known) ? (uint32_t)n_bytes : 0;
+// What is read behind a chunk of n_bytes a row.
+static void ahead(struct ht_tile_args *t, struct ht_linear_next next, size_t n_bytes) {
+    t->ahead = next.at;
+    t->ahead_stride = next.row_bytes;
+    t->ahead_bytes = (uint32_t)(n_bytes < next.row_bytes ? n_bytes : next.row_bytes);
 }
 
 // As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
 // cache.
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
-                          const struct ht_tile_args *all, const uint8_t *next) {
+                          const struct ht_tile_args *all) {
     struct ht_tile_args t = *all;
     uint32_t most = f->stream_tokens;
     if (all->n_tokens > most || ht_stream_tokens(all->n_tokens) != all->n_tokens)
@@ -177,7 +184,7 @@ static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows,
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
         t.n_tokens = (left + n_passes - 1) / n_passes;
         n_passes--;
-        f->stream(rows, stride, &t, next);
+        f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
         t.from += t.n_tokens * t.from_stride;
         t.to += t.n_tokens * t.to_stride;
@@ -196,8 +203,8 @@ static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
 
 // One group of rows, one block of tokens, all of K.
 static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
-                  uint32_t n_rows, uint32_t token, uint32_t n_tokens, const uint8_t *next,
-                  const struct scratch *s) {
+                  uint32_t n_rows, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
+                  struct ht_linear_asked *asked, const struct scratch *s) {
     const struct ht_linear_format *f = &k->format[job->format];
     const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
@@ -210,6 +217,9 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
     uint32_t chunk = chunk_of(k, job->format);
+    // What has to be copied goes in chunks that fit the copy.
+    if (stream && n_rows == HT_ROW_GROUP && job->n_in % HT_PAD_FLOAT == 0)
+        chunk = stream_chunk(k, job->format, n_tokens);
     for (uint32_t at = 0; at < job->n_in; at += chunk) {
         uint32_t n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
@@ -222,27 +232,30 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
+        bool last = at + chunk >= job->n_in;
+        ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
         if (stream) {
-            stream_passes(f, rows, stride, &t, next);
-            next += n_bytes * HT_ROW_GROUP;
+            stream_passes(f, rows, stride, &t);
+            *asked = (struct ht_linear_asked){t.ahead, (t.ahead_bytes + 63) / 64};
         } else {
-            ahead(&t, job, w, n_bytes, at + chunk, next);
             f->pack(info, rows, stride, t.n_k, &s->panel);
             f->tile(&s->panel, &t);
         }
         w += n_bytes;
-        t.act += act_chunk_bytes(k, job->format);
+        t.act += act_bytes(k, job->format, chunk);
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
     if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
-void ht_linear_ask(struct ht_linear_asked *asked, struct ht_linear_next next) {
+void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
+                   struct ht_linear_next next) {
     if (!next.at) return;
     if (asked->at != next.at) *asked = (struct ht_linear_asked){next.at, 0};
-    for (; asked->n_bytes < next.row_bytes * HT_ROW_GROUP; asked->n_bytes += 64)
-        __builtin_prefetch(next.at + asked->n_bytes, 0, 2);
+    for (; asked->n_lines * 64 < next.row_bytes; asked->n_lines++)
+        for (uint32_t r = 0; r < k->lanes; r++)
+            __builtin_prefetch(next.at + r * next.row_bytes + asked->n_lines * 64, 0, 2);
 }
 
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
@@ -257,18 +270,18 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
         stream = n_tokens <= k->format[job->format].stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
-            ht_linear_ask(asked, (struct ht_linear_next){w, row_bytes});
+            ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes});
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
             uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
-            const uint8_t *next = w + group_bytes;
-            if (row_end - row <= HT_ROW_GROUP) next = job->then.at;
+            struct ht_linear_next next = {w + group_bytes, row_bytes};
+            if (row_end - row <= HT_ROW_GROUP) next = job->then;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
-            if (stream && !next) next = w;
-            group(k, job, row, n_rows, token, n_tokens, next, &s);
+            if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
+            group(k, job, row, n_rows, token, n_tokens, next, asked, &s);
             w += group_bytes;
         }
     }
-    *asked = (struct ht_linear_asked){job->then.at, stream && job->then.at ? group_bytes : 0};
+    if (!stream) asked->at = NULL;
 }
 
 enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,

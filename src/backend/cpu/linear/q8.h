@@ -376,12 +376,13 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
 
 // n tokens x 32 rows over a chunk, out of the file's bytes.
 INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
-                   const struct ht_tile_args *t, const uint8_t *prefetch) {
+                   const struct ht_tile_args *t) {
     const struct shape s = shape_of(f);
-    struct asker asker = asker_of(prefetch);
+    const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part + 1 == PARTS, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
@@ -415,6 +416,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         }
         UNROLL(16)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
+        ask_rest(&asker, n_bytes);
     }
 }
 
@@ -425,11 +427,11 @@ INLINE uint32_t stream_limit(const enum ht_format f) {
 }
 
 INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
-                    const struct ht_tile_args *t, const uint8_t *prefetch) {
+                    const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t, prefetch);                     \
+        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
@@ -456,9 +458,8 @@ INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
     }
 #define FORMAT(id, name)                                                                           \
     PACK(id, name)                                                                                 \
-    static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,    \
-                              const uint8_t *prefetch) {                                           \
-        streams(id, w, row_bytes, t, prefetch);                                                    \
+    static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
+        streams(id, w, row_bytes, t);                                                              \
     }
 FORMAT(HT_Q4_0, q4_0)
 FORMAT(HT_Q4_1, q4_1)

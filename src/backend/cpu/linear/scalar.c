@@ -176,6 +176,7 @@ static void tile_f32(const struct ht_panel *p, const struct ht_tile_args *t) {
 
 const struct ht_linear_kernels ht_linear_scalar = {
     .name = "scalar",
+    .lanes = 1,
     .bf16_bytes = 4,
     .act_q8 = ht_act_q8_scalar,
     .act_bf16 = ht_act_bf16_scalar,

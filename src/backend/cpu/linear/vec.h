@@ -73,32 +73,57 @@ INLINE short word_at(const uint8_t *p) {
     return w;
 }
 
-// Lines that a stream asks for while it works, into the L2 cache (to L1 is far slower on Zen 4).
-// Each is asked for once and by itself: a core has room for about two dozen lines that are under
-// way, and a burst beyond them holds up every load behind it.
+// Lines that a stream asks for while it works on LANES rows, into the L2 cache (to L1 is far slower
+// on Zen 4): those of the LANES rows behind them, in the order in which they will be read. So when
+// the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for
+// at a time: a burst holds up every load behind it.
 struct asker {
-    const uint8_t *line, *due; // asked for up to `line`, which should be at least `due`
+    const uint8_t *line; // of row `row`
+    size_t stride;       // from row to row
+    uint32_t row, left;  // left: lines of each row
+    uint32_t rest;       // bytes read, beyond those that lines were asked for
 };
 
-INLINE struct asker asker_of(const uint8_t *p) {
-    const uint8_t *line = p + (-(uintptr_t)p & 63);
-    return (struct asker){line, p};
+// While LANES rows from w on are read, n_bytes of each, the last of their group or not.
+INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, bool last,
+                             const struct ht_tile_args *t) {
+    const uint32_t n_lines = (uint32_t)((last ? t->ahead_bytes : n_bytes) + 63) / 64;
+    if (last) return (struct asker){t->ahead, t->ahead_stride, 0, n_lines, 0};
+    return (struct asker){w + LANES * stride, stride, 0, n_lines, 0};
 }
 
-// Part i of n_parts of the work during which n_bytes are asked for.
-INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts) {
-    const uint32_t n = n_bytes / 64 * (i + 1) / n_parts - n_bytes / 64 * i / n_parts;
+// A line of each of so many rows is asked for at a time, so that counting them costs less.
+#define ASK_ROWS  4
+#define ASK_BYTES (64 * ASK_ROWS)
+
+INLINE void ask_lines(struct asker *a) {
+    // gcc's scheduler would gather them in one place.
+    __asm__ volatile("" : "+r"(a->line));
     UNROLL(4)
-    for (uint32_t l = 0; l < n; l++, a->line += 64) {
-        // gcc's scheduler would gather them in one place.
-        __asm__ volatile("" : "+r"(a->line));
-        __builtin_prefetch(a->line, 0, 2);
-    }
-    if (i + 1 < n_parts) return;
-    a->due += n_bytes;
-    if (n_bytes % 64 == 0 || a->line >= a->due) return;
-    __builtin_prefetch(a->line, 0, 2);
-    a->line += 64;
+    for (int i = 0; i < ASK_ROWS; i++, a->line += a->stride) __builtin_prefetch(a->line, 0, 2);
+    a->row += ASK_ROWS;
+    if (a->row < LANES) return;
+    a->row = 0;
+    a->line += 64 - LANES * a->stride;
+    if (--a->left == 0) a->stride = 64 / LANES; // no more: the same line again and again
+}
+
+// Part i of n_parts of the work in which n_bytes are read.
+INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts) {
+    const uint32_t all = n_bytes / ASK_BYTES, n = all * (i + 1) / n_parts - all * i / n_parts;
+    UNROLL(4)
+    for (uint32_t l = 0; l < n; l++) ask_lines(a);
+    if (i + 1 < n_parts || n_bytes % ASK_BYTES == 0) return;
+    a->rest += n_bytes % ASK_BYTES;
+    if (a->rest < ASK_BYTES) return;
+    a->rest -= ASK_BYTES;
+    ask_lines(a);
+}
+
+// Behind LANES rows of n_bytes: a row has a line more than its bytes fill.
+INLINE void ask_rest(struct asker *a, size_t n_bytes) {
+    a->rest += (uint32_t)(-n_bytes & 63) * LANES;
+    for (; a->rest >= ASK_BYTES; a->rest -= ASK_BYTES) ask_lines(a);
 }
 
 // Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from

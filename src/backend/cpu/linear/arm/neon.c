@@ -21,6 +21,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 
 const struct ht_linear_kernels ht_linear_neon = {
     .name = "neon",
+    .lanes = LANES,
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_scalar,

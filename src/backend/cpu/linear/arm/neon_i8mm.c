@@ -132,6 +132,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
 
 const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .name = "neon_i8mm",
+    .lanes = LANES,
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_scalar,

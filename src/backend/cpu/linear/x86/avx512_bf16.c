@@ -102,11 +102,12 @@ void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) 
 }
 
 INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
-                   const struct ht_tile_args *t, const uint8_t *prefetch) {
-    struct asker asker = asker_of(prefetch);
+                   const struct ht_tile_args *t) {
+    const size_t n_bytes = t->n_k * sizeof(uint16_t);
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part == 1, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
@@ -125,16 +126,16 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
         }
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
+        ask_rest(&asker, n_bytes);
     }
 }
 
-void ht_stream_bf16_pairs(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t,
-                          const uint8_t *prefetch) {
+void ht_stream_bf16_pairs(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
     switch (t->n_tokens) {
-    case 1: stream(1, w, row_bytes, t, prefetch); break;
-    case 2: stream(2, w, row_bytes, t, prefetch); break;
-    case 3: stream(3, w, row_bytes, t, prefetch); break;
-    case 4: stream(4, w, row_bytes, t, prefetch); break;
+    case 1: stream(1, w, row_bytes, t); break;
+    case 2: stream(2, w, row_bytes, t); break;
+    case 3: stream(3, w, row_bytes, t); break;
+    case 4: stream(4, w, row_bytes, t); break;
     default: break;
     }
 }

@@ -24,6 +24,7 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 
 const struct ht_linear_kernels ht_linear_avx512vnni = {
     .name = "avx512vnni",
+    .lanes = LANES,
     .bf16_bytes = 2,
     .act_q8 = act_q8_level,
     .act_bf16 = ht_act_bf16_avx512,
