@@ -332,14 +332,9 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
     vi first[4][STREAM_TOKENS];
     UNROLL(2)
     for (uint32_t h = 0; h < 2; h++) {
-        // Where it decodes faster than the memory reads, it asks more often: in front of the loads,
-        // and twice with each block.
-        const uint32_t n_bytes = LANES * s.unit_bytes / 2, often = f == HT_Q6_K;
-        const uint32_t first_asks = often ? 4 : 1, block_asks = often ? 2 : 1;
-        const uint32_t half_asks = first_asks + 4 * block_asks, n_asks = 2 * half_asks;
+        const uint32_t n_bytes = LANES * s.unit_bytes / 2;
         vi r[HALF];
-        UNROLL(4)
-        for (uint32_t i = 0; i < first_asks; i++) ask(asker, n_bytes, half_asks * h + i, n_asks);
+        ask(asker, n_bytes, 5 * h, 10);
         raw_half(f, w, step, (int)h, high, r);
         UNROLL(4)
         for (uint32_t j = 0; j < 4; j++) {
@@ -351,8 +346,7 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
             UNROLL(4)
             for (uint32_t c = 0; c < 4; c++) {
                 vi code = codes_half(f, r, (int)j, (int)c);
-                if (c < block_asks)
-                    ask(asker, n_bytes, half_asks * h + first_asks + block_asks * j + c, n_asks);
+                if (c == 0) ask(asker, n_bytes, 5 * h + 1 + j, 10);
                 UNROLL(3)
                 for (uint32_t i = 0; i < n; i++)
                     sum[i] = dot4_small(sum[i], code,
