@@ -36,9 +36,11 @@ static void table_head(struct bench *b) {
     printf("%s, KV %s, %d repetitions\n", hearth_engine_device(b->engine), b->a->kv_type,
            (int)b->a->reps);
     if (b->has_ceilings) {
-        printf("ceilings measured now: read %.1f GB/s; int8 %.0f, bf16 %.0f, f32 %.0f GMAC/s\n",
+        printf("ceilings measured now: read %.1f GB/s; int8 %.0f, i16 %.0f, bf16 %.0f, f32 %.0f "
+               "GMAC/s\n",
                b->ceilings.read_bytes_s / 1e9, b->ceilings.int8_macs_s / 1e9,
-               b->ceilings.bf16_macs_s / 1e9, b->ceilings.f32_macs_s / 1e9);
+               b->ceilings.i16_macs_s / 1e9, b->ceilings.bf16_macs_s / 1e9,
+               b->ceilings.f32_macs_s / 1e9);
     }
     printf("\n%-16s %5s %6s %9s  %17s", "", "seqs", "depth", "tokens/s", "slowest - fastest");
     if (b->has_ceilings) printf(" %8s %7s %8s %7s", "GB/s", "of read", "GMAC/s", "of ceil");
@@ -94,9 +96,9 @@ static void json_head(struct bench *b) {
     printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d", b->a->kv_type, (int)b->a->reps);
     if (b->has_ceilings) {
         printf(",\n  \"ceilings\": {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, "
-               "\"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
-               b->ceilings.read_bytes_s, b->ceilings.int8_macs_s, b->ceilings.bf16_macs_s,
-               b->ceilings.f32_macs_s);
+               "\"i16_macs_s\": %.0f, \"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
+               b->ceilings.read_bytes_s, b->ceilings.int8_macs_s, b->ceilings.i16_macs_s,
+               b->ceilings.bf16_macs_s, b->ceilings.f32_macs_s);
     }
     printf(",\n  \"runs\": [");
 }

@@ -159,6 +159,7 @@ static void subtract_work(struct kinds *a, const struct kinds *b) {
         x->bytes = x->bytes > y->bytes ? x->bytes - y->bytes : 0;
         x->macs = x->macs > y->macs ? x->macs - y->macs : 0;
         x->int8_load = x->int8_load > y->int8_load ? x->int8_load - y->int8_load : 0;
+        x->i16_load = x->i16_load > y->i16_load ? x->i16_load - y->i16_load : 0;
         x->bf16_load = x->bf16_load > y->bf16_load ? x->bf16_load - y->bf16_load : 0;
         x->f32_load = x->f32_load > y->f32_load ? x->f32_load - y->f32_load : 0;
     }

@@ -128,8 +128,10 @@ static void print_ceilings(const struct doctor *d) {
         printf("ceilings     not measured: %s\n", d->no_ceilings.message);
         return;
     }
-    printf("ceilings     read %.1f GB/s; multiply-adds: int8 %.0f, bf16 %.0f, f32 %.0f GMAC/s\n",
-           c->read_bytes_s / 1e9, c->int8_macs_s / 1e9, c->bf16_macs_s / 1e9, c->f32_macs_s / 1e9);
+    printf("ceilings     read %.1f GB/s; multiply-adds: int8 %.0f, i16 %.0f, bf16 %.0f, f32 %.0f "
+           "GMAC/s\n",
+           c->read_bytes_s / 1e9, c->int8_macs_s / 1e9, c->i16_macs_s / 1e9, c->bf16_macs_s / 1e9,
+           c->f32_macs_s / 1e9);
 }
 
 static void print_checks(const struct doctor *d) {
@@ -192,8 +194,9 @@ static json_t *checks_json(const struct doctor *d) {
 static json_t *ceilings_json(const struct doctor *d) {
     const struct hearth_ceilings *c = &d->ceilings;
     if (d->no_ceilings.status) return json_pack("{s:s}", "error", d->no_ceilings.message);
-    return json_pack("{s:f, s:f, s:f, s:f}", "read_bytes_s", c->read_bytes_s, "int8_macs_s",
-                     c->int8_macs_s, "bf16_macs_s", c->bf16_macs_s, "f32_macs_s", c->f32_macs_s);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "read_bytes_s", c->read_bytes_s, "int8_macs_s",
+                     c->int8_macs_s, "i16_macs_s", c->i16_macs_s, "bf16_macs_s", c->bf16_macs_s,
+                     "f32_macs_s", c->f32_macs_s);
 }
 
 static int print_json(const struct doctor *d) {

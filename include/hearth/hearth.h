@@ -190,9 +190,13 @@ HEARTH_API const char *hearth_architectures(void); // "gpt2, llama, qwen2, ..."
 
 typedef struct hearth_engine hearth_engine;
 
-// The number format of keys and values. Q8_0 has 32 codes of 8 bits and an f16 scale for every 32
-// elements of a head, a little over half of f16; it wants heads of whole blocks of 32 (else E_ARG).
-enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32, HEARTH_KV_BF16, HEARTH_KV_Q8_0 };
+// The number format of keys and values. I16, the default, has whole numbers of 16 bits and an f32
+// step for a head's key or value, 2 % more than f16 with heads of 128: rounded less than f16, and
+// attention over it takes half the time, since products of whole numbers are exact sums. It wants
+// heads of an even number of elements, 1024 at most. Q8_0 has 32 codes of 8 bits and an f16 scale
+// for every 32 elements of a head, a little over half of f16; it wants heads of whole blocks of 32.
+// A model with other heads gets E_ARG.
+enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32, HEARTH_KV_BF16, HEARTH_KV_Q8_0, HEARTH_KV_I16 };
 // "f16"; NULL for a number that is no type, so that all are found by counting up from 0.
 HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 
@@ -391,9 +395,9 @@ struct hearth_ceilings {
     double read_bytes_s; // reading memory far beyond the last cache
     // Multiply-adds a second out of registers, with the instructions of the CPU level in use. A
     // level without bf16 instructions multiplies bf16 as f32.
-    double int8_macs_s, bf16_macs_s, f32_macs_s;
+    double int8_macs_s, i16_macs_s, bf16_macs_s, f32_macs_s;
 };
-// Measures them: about 5 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
+// Measures them: about 6 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
 // 256 MB or eight times the last cache, at most a quarter of the memory that is available. Of the
 // options those of backend, level and threads count. Others that run now lower the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
@@ -414,15 +418,15 @@ HEARTH_TRY hearth_engine_profile(hearth_engine *e, enum hearth_profile mode,
 struct hearth_step_kind {
     const char *name;    // "linear", "attention", "norm", "rope", "rest", "waiting"
     const char *role;    // of a linear step: "qkv", "o", "gate/up", "down", "lm_head", ...; else ""
-    const char *formats; // of its weights, "Q4_K+Q6_K", of keys and values, "f16"; or ""
+    const char *formats; // of its weights, "Q4_K+Q6_K", of keys and values, "i16"; or ""
     uint64_t n_steps;    // run
     uint64_t ns;         // mean of the threads' times; 0 unless HEARTH_PROFILE_STEPS
     double bytes;        // of weights, keys and values, each read once a pass
     double macs;         // multiply-adds
     // The same multiply-adds by what multiplies them, each over the share of the peak that its
     // format can reach beside the arithmetic of its scales: 0.8 of int8, 0.73 for formats with mins
-    // or groups of 16; 0.97 of bf16 and f32.
-    double int8_load, bf16_load, f32_load;
+    // or groups of 16; 0.97 of i16, bf16 and f32.
+    double int8_load, i16_load, bf16_load, f32_load;
 };
 // Kind i, in the order of the first pass; false past the last. Strings live as long as the engine.
 HEARTH_API bool hearth_engine_step_kind(const hearth_engine *e, size_t i,

@@ -188,12 +188,17 @@ HT_MUST_CHECK enum hearth_status ht_plan_bind(const struct ht_plan *p, uint32_t 
 // HT_PAGE_TOKENS of its page p / HT_PAGE_TOKENS. One page id stands for that piece of every layer.
 #define HT_PAGE_TOKENS 32
 
-// K and V of one head at one position hold the numbers of a row in the weight format of the KV
-// type's name, whatever the place of its bytes in a page (kv_type.c has the types, one row each).
-#define HT_N_KV_TYPES 4
-const char *ht_kv_type_name(enum hearth_kv_type type);                   // "f16", or NULL
-const struct ht_format_info *ht_kv_format(enum hearth_kv_type type);     // NULL: no such type
-uint64_t ht_kv_row_bytes(enum hearth_kv_type type, uint32_t n_elements); // whole blocks
+// K and V of one head at one position hold the numbers of a row of the KV type, whatever the place
+// of its bytes in a page (kv_type.c has the types, one row each): those of the weight format of
+// that name, or of i16 (num.h).
+#define HT_N_KV_TYPES 5
+const char *ht_kv_type_name(enum hearth_kv_type type); // "f16"; NULL: no such type
+// Whether heads may have so many elements: whole blocks; for i16 even and at most HT_I16_MAX_DIM.
+bool ht_kv_holds(enum hearth_kv_type type, uint32_t n_elements);
+// Of a row that the type holds: its bytes, and it from and to floats. A row is aligned as floats.
+uint64_t ht_kv_row_bytes(enum hearth_kv_type type, uint32_t n_elements);
+void ht_kv_from_f32(enum hearth_kv_type type, const float *x, uint32_t n_elements, void *row);
+void ht_kv_to_f32(enum hearth_kv_type type, const void *row, uint32_t n_elements, float *x);
 
 struct ht_batch_seq {
     const uint32_t *pages; // enough for every position in this batch

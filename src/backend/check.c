@@ -445,14 +445,17 @@ enum hearth_status ht_limits_check(const struct ht_plan *p, const struct ht_limi
                        "limits of %" PRIu32 " tokens a pass, %" PRIu32 " positions and %" PRIu32
                        " pages, expected 1 or more of each",
                        l->max_tokens, l->max_ctx, l->n_pages);
-    const struct ht_format_info *kv = ht_kv_format(l->kv_type);
-    if (!kv) return ht_fail(err, HEARTH_E_ARG, "no such KV type (%d)", (int)l->kv_type);
-    if (p->head_dim % kv->block_len != 0)
+    if (!ht_kv_type_name(l->kv_type))
+        return ht_fail(err, HEARTH_E_ARG, "no such KV type (%d)", (int)l->kv_type);
+    if (!ht_kv_holds(l->kv_type, p->head_dim))
         return ht_fail(err, HEARTH_E_ARG,
-                       "KV pages in %s (kv_type, --kv-type) hold blocks of %" PRIu32
-                       " elements of a head, and the heads of this model have %" PRIu32
-                       ": f16, bf16 or f32 is expected",
-                       ht_kv_type_name(l->kv_type), kv->block_len, p->head_dim);
+                       "KV pages in %s (kv_type, --kv-type) hold %s, and the heads of this model "
+                       "have %" PRIu32 ": f16, bf16 or f32 is expected",
+                       ht_kv_type_name(l->kv_type),
+                       l->kv_type == HEARTH_KV_I16
+                           ? "an even number of elements of a head, 1024 at most"
+                           : "blocks of 32 elements of a head",
+                       p->head_dim);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         if (p->steps[i].op != HT_OP_ADD_POS) continue;
         const struct ht_weight *w = &p->weights[p->steps[i].w[0]];

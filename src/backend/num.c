@@ -16,15 +16,11 @@ static float pow2(int n) {
     return float_from_bits((uint32_t)(n + 127) << 23);
 } // -126 <= n <= 127
 
-static float rint_small(float t) {
-    return (t + HT_RINT_MAGIC) - HT_RINT_MAGIC;
-}
-
 float ht_expf(float x) {
     if (x != x) return x;
     if (x <= HT_EXP_MIN) return 0.0f;
     if (x >= HT_EXP_MAX) return INFINITY;
-    float n = rint_small(x * HT_EXP_LOG2E);
+    float n = ht_rint_small(x * HT_EXP_LOG2E);
     float r = fmaf(n, -HT_EXP_LN2_HI, x);
     r = fmaf(n, -HT_EXP_LN2_LO, r);
     float q = HT_EXP_C6;
@@ -149,4 +145,13 @@ float ht_max16(const float *x, uint32_t n) {
         for (int j = 0; j < half; j++)
             lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
     return lane[0];
+}
+
+float ht_i16_from_f32(const float *x, uint32_t n, int16_t *code) {
+    float most = 0.0f, inverse;
+    for (uint32_t i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    float step = ht_i16_step(ht_sum_sq16(x, n), most, &inverse);
+    for (uint32_t i = 0; i < n; i++)
+        code[i] = inverse > 0.0f ? (int16_t)ht_rint_small(x[i] * inverse) : 0;
+    return step;
 }

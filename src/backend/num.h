@@ -40,6 +40,17 @@
 //   t = sum over d of block b rising of fma(q[d], code[j][d], t) from 0;
 //   s[j] = fma(t, scale[j][b], s[j]) for b rising, from 0
 //   acc[d] = fma(p[j] * scale[j][b], code[j][d], acc[d]), the product rounded
+//
+// Pages of i16 hold a row of a head as whole numbers of 16 bits and one step (ht_i16_from_f32), and
+// products are of whole numbers, summed exactly in 32 bits. A query row becomes such a row, too:
+//   s[j] = ((float)(sum over d of qcode[d] * kcode[j][d]) * kstep[j]) * qstep
+// No sum overflows: the codes of a row have a norm of at most HT_I16_NORM + sqrt(d) / 2, and by
+// Cauchy and Schwarz a product of two rows, or of parts of them, is at most that squared. Weights
+// become whole numbers tile by tile, whose sum is bounded instead:
+//   w[j] = p[j] > 0 ? p[j] * vstep[j] : 0; S = sum16(w), M = max16(w);
+//   wstep = max(M / HT_I16_MAX, S / HT_I16_SUM); wcode[j] = rint(w[j] * (1 / wstep))
+//   acc[d] = fma((float)(sum over j of wcode[j] * vcode[j][d]), wstep, acc[d] * c)
+// 0 times any code is 0, so here p of positions that a row does not attend to counts as 0.
 #ifndef HT_BACKEND_NUM_H
 #define HT_BACKEND_NUM_H
 
@@ -53,7 +64,10 @@
 // rint(t) is to nearest even of the rounded product; for |t| < 2^22 it equals
 // (t + HT_RINT_MAGIC) - HT_RINT_MAGIC. Selections (a < b ? c : d) take the d branch for NaN.
 
-#define HT_RINT_MAGIC 0x1.8p23f // 1.5 * 2^23
+#define HT_RINT_MAGIC 0x1.8p23f              // 1.5 * 2^23
+static inline float ht_rint_small(float t) { // |t| < 2^22
+    return (t + HT_RINT_MAGIC) - HT_RINT_MAGIC;
+}
 
 // exp(x) to under 1 ulp. x <= HT_EXP_MIN gives 0, x >= HT_EXP_MAX gives +inf, NaN stays NaN.
 //   n = rint(x * LOG2E)
@@ -149,5 +163,35 @@ void ht_sincos(double x, double *sin_x, double *cos_x);
 float ht_sum16(const float *x, uint32_t n);    // in the order above
 float ht_sum_sq16(const float *x, uint32_t n); // lanes by fma(x, x, lane)
 float ht_max16(const float *x, uint32_t n);    // -inf for n == 0
+
+#define HT_I16_MAX     32767.0f  // the largest code
+#define HT_I16_NORM    46000.0f  // of the codes of a row: 2^15.5 less more than rounding adds
+#define HT_I16_SUM     65000.0f  // of the codes of a tile's weights: 2^16, likewise
+#define HT_I16_LEAST   0x1p-100f // a smaller squared norm, or sum of weights, counts as 0
+#define HT_I16_MAX_DIM 1024      // elements of a row at most
+
+// The step of a row from its squared norm (sum_sq16) and its largest magnitude, and what its
+// elements are multiplied by. A row that is no number somewhere, or has a norm past 2^64, has NaN
+// for its step, so that who reads it gets NaN; its codes, and those of a zero row, are 0.
+static inline float ht_i16_step(float sq, float most, float *inverse) {
+    float step = most / HT_I16_MAX, norm = sqrtf(sq) / HT_I16_NORM;
+    step = norm > step ? norm : step;
+    if (!(sq < INFINITY)) step = NAN;
+    if (sq < HT_I16_LEAST) step = 0.0f;
+    *inverse = step > 0.0f ? 1.0f / step : 0.0f;
+    return step;
+}
+
+// wstep and 1 / wstep of the law above; a NaN among the steps gives NaN.
+static inline float ht_i16_weight_step(float sum, float most, float *inverse) {
+    float step = most / HT_I16_MAX, mean = sum / HT_I16_SUM;
+    step = step > mean ? step : mean;
+    if (sum < HT_I16_LEAST) step = 0.0f;
+    *inverse = step > 0.0f ? 1.0f / step : 0.0f;
+    return step;
+}
+
+// code[i] = rint(x[i] * (1 / step)), n codes; returns the step.
+float ht_i16_from_f32(const float *x, uint32_t n, int16_t *code);
 
 #endif

@@ -48,6 +48,6 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
 }
 
 double ht_ceilings_seconds(const struct hearth_ceilings *c, const struct hearth_step_kind *k) {
-    return k->int8_load / c->int8_macs_s + k->bf16_load / c->bf16_macs_s +
-           k->f32_load / c->f32_macs_s;
+    return k->int8_load / c->int8_macs_s + k->i16_load / c->i16_macs_s +
+           k->bf16_load / c->bf16_macs_s + k->f32_load / c->f32_macs_s;
 }

@@ -20,7 +20,7 @@
 
 void ht_engine_options_default(struct hearth_engine_options *o) {
     *o = (struct hearth_engine_options){
-        .backend = "cpu", .n_seqs = 1, .n_batch = 512, .kv_type = HEARTH_KV_F16};
+        .backend = "cpu", .n_seqs = 1, .n_batch = 512, .kv_type = HEARTH_KV_I16};
 }
 
 static enum hearth_status check_ctx(const struct ht_plan *plan, uint32_t n_ctx, const char *name,
@@ -59,10 +59,10 @@ static enum hearth_status check_counts(const struct hearth_engine_options *o,
                        HT_TEAM_MAX);
     if (!ht_kv_type_name(o->kv_type))
         return ht_fail(err, HEARTH_E_ARG,
-                       "kv_type is %d; %d (f16), %d (f32), %d (bf16) or %d "
-                       "(q8_0) is expected",
+                       "kv_type is %d; %d (f16), %d (f32), %d (bf16), %d (q8_0) or %d (i16) is "
+                       "expected",
                        (int)o->kv_type, (int)HEARTH_KV_F16, (int)HEARTH_KV_F32, (int)HEARTH_KV_BF16,
-                       (int)HEARTH_KV_Q8_0);
+                       (int)HEARTH_KV_Q8_0, (int)HEARTH_KV_I16);
     return HEARTH_OK;
 }
 
@@ -144,7 +144,7 @@ static const char *smaller_kv(const struct ht_plan *plan, const struct hearth_me
     static const enum hearth_kv_type order[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
     uint64_t row = ht_kv_row_bytes(limits->kv_type, plan->head_dim);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        if (plan->head_dim % ht_kv_format(order[i])->block_len != 0) continue;
+        if (!ht_kv_holds(order[i], plan->head_dim)) continue;
         uint64_t other = ht_kv_row_bytes(order[i], plan->head_dim);
         if (other < row && ceil((double)m->kv * (double)other / (double)row) <= (double)room)
             return ht_kv_type_name(order[i]);

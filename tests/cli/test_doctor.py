@@ -43,7 +43,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(heads, ["CPU", "level", "threads", "huge pages", "memory", "build", "built-in", "ceilings",
                                  "kernels"])
         self.assertRegex(lines[2], r"^threads +\d+: the [\w ]+ \(\d+ CPUs online, \d+ for us, \d+ cores, \d+ of them fast, ")
-        self.assertRegex(lines[7], r"^ceilings +read [\d.]+ GB/s; multiply-adds: int8 \d+, bf16 \d+, f32 \d+ GMAC/s$")
+        self.assertRegex(lines[7], r"^ceilings +read [\d.]+ GB/s; multiply-adds: int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s$")
         self.assertRegex(lines[8], r"^kernels +\d+ checked against scalar")
         self.assertEqual(lines[9:], ["", "all is well", ""])
 

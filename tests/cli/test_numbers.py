@@ -60,7 +60,7 @@ class Eval(WithModel):
         tokens = "@" + tiny.shared("golden", "archs", "tokens.txt")
         ref = tiny.shared("golden", "archs", "qwen3-dense.logits")
         errors = []
-        for kind in ("f32", "f16", "bf16", "q8_0"):
+        for kind in ("f32", "i16", "f16", "bf16", "q8_0"):
             out = self.ok("eval", model, "--tokens", tokens, "--compare", ref, "--kv-type", kind)
             errors.append(nmse(out))
         self.assertEqual(errors, sorted(set(errors)))  # fewer bits of a number, more error
@@ -133,7 +133,8 @@ class Inspect(WithModel):
         # Three sequences of 1000 positions, 2 layers, keys and values of 32 floats: at least.
         self.assertGreaterEqual(d["memory"]["kv"], 3 * 1000 * 2 * 2 * 32 * 4)
         self.assertLess(d["memory"]["kv"], 3 * 1200 * 2 * 2 * 32 * 4)
-        for kind, block in (("f16", 64), ("bf16", 64), ("q8_0", 34)):  # bytes of 32 numbers; 128 in f32
+        # bytes of 32 numbers, of which a head has as many; 128 in f32
+        for kind, block in (("i16", 68), ("f16", 64), ("bf16", 64), ("q8_0", 34)):
             other = json.loads(self.ok("inspect", self.model, "--json", "--memory", "--ctx", 1000, "--seqs", 3,
                                        "--kv-type", kind))
             self.assertEqual(other["memory"]["kv"] * 128, d["memory"]["kv"] * block)
@@ -202,7 +203,7 @@ class Bench(WithModel):
         tensors = json.loads(self.ok("inspect", self.model, "--json", "--tensors"))["tensors"]
         weights = sum(t["shape"][0] * t["shape"][1] for t in tensors
                       if len(t["shape"]) == 2 and t["name"] != "token_embd.weight")
-        for seqs, kv_type, width in ((1, "f16", 2), (3, "f32", 4)):
+        for seqs, kv_type, width in ((1, "f16", 2), (3, "f32", 4), (1, "i16", 2 + 4 / 32)):
             d = json.loads(self.ok("bench", self.model, "--prompt", "0", "--generate", "4", "--reps", 1, "--seqs",
                                    seqs, "--kv-type", kv_type, "--steps", "--json"))
             r = d["runs"][0]
@@ -215,8 +216,10 @@ class Bench(WithModel):
             self.assertAlmostEqual(sum(s["macs"] for s in r["steps"]), n * macs, delta=n)
             self.assertAlmostEqual(sum(s["bytes"] for s in r["steps"]), n * r["token_bytes"], delta=n)
             self.assertAlmostEqual(sum(s["time_share"] for s in r["steps"]), 1, delta=0.01)
-            # F32 weights and attention: all of it at 0.97 of the f32 peak.
-            self.assertAlmostEqual(r["ceiling_share"], r["tokens_s"] * macs / (0.97 * d["ceilings"]["f32_macs_s"]),
+            # F32 weights and attention: all of it at 0.97 of the f32 peak, or attention at that of i16.
+            c = d["ceilings"]
+            attention = (macs - weights) / c["i16_macs_s" if kv_type == "i16" else "f32_macs_s"]
+            self.assertAlmostEqual(r["ceiling_share"], r["tokens_s"] * (weights / c["f32_macs_s"] + attention) / 0.97,
                                    delta=1e-3 * r["ceiling_share"] + 1e-6)
             steps = {(s["name"], s["role"]): s for s in r["steps"]}
             for role in ("qkv", "o", "gate/up", "down", "lm_head"):
@@ -240,7 +243,7 @@ class Bench(WithModel):
 
     def test_table(self):
         out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1, "--steps")
-        self.assertRegex(out, r"ceilings measured now: read [\d.]+ GB/s; int8 \d+, bf16 \d+, f32 \d+ GMAC/s\n")
+        self.assertRegex(out, r"ceilings measured now: read [\d.]+ GB/s; int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s\n")
         self.assertRegex(out, r"\nprompt 8 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+ +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
         self.assertRegex(out, r"\n  linear qkv F32 +[\d.]+ % +[\d.]+ ms +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
         for line in out.split("\n"):

@@ -154,7 +154,7 @@ static const struct ht_engine_source source = {.plan = &fake_plan,
                                                .model_bytes = 123,
                                                .n_ctx_train = 8192};
 
-// The fake takes 1 MB a page in f16 and bf16, 2 in f32, 531,250 bytes in q8_0.
+// The fake takes 1 MB a page in f16 and bf16, 2 in f32, 531,250 bytes in q8_0, 1,062,500 in i16.
 static struct hearth_memory plan(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv_type kv) {
     struct hearth_memory m;
     struct hearth_engine_options o;
@@ -176,6 +176,7 @@ static void test_plan(void **state) {
     assert_int_equal(m.kv, 128 * 1000000);
     assert_int_equal(plan(100, 3, HEARTH_KV_F16).kv, 3 * 4 * 1000000);
     assert_int_equal(plan(100, 3, HEARTH_KV_F32).kv, 3 * 4 * 2000000);
+    assert_int_equal(plan(100, 3, HEARTH_KV_I16).kv, 3 * 4 * 1062500);
     assert_true(m.scratch > 1000000 && m.scratch < 1000000 + FAKE_VOCAB * 40 + 400);
     assert_true(m.other > 123 && m.other < 10000000);
 }

@@ -26,7 +26,7 @@ struct bench {
     uint32_t d, n_rows, n_tiles;
     size_t page_bytes; // K and V of a head
     uint8_t *pages;
-    float *q, *s, *p, *acc;
+    float *q, *rows, *s, *p, *acc; // rows: query rows as q_load puts them
 };
 
 static uint8_t *page_at(const struct bench *b, uint32_t tile, uint32_t i) {
@@ -53,7 +53,7 @@ static void run_pass(const struct bench *b, bool values) {
         if (values)
             b->k->attn_pv[b->type](b->acc, b->p, c, b->n_rows, b->d, v, v2, 0, HT_TILE);
         else
-            b->k->attn_qk[b->type](b->q, b->n_rows, b->d, k, k2, 0, HT_TILE_GROUPS, b->s);
+            b->k->attn_qk[b->type](b->rows, b->n_rows, b->d, k, k2, 0, HT_TILE_GROUPS, b->s);
     }
 }
 
@@ -94,6 +94,8 @@ static bool bench_type(struct bench *b, const uint32_t *rows, uint32_t n_positio
     double mb = (double)b->n_tiles * HT_TILE_PAGES * b->page_bytes / 1e6;
     for (; *rows; rows++) {
         b->n_rows = *rows;
+        for (uint32_t r = 0; r < b->n_rows; r++)
+            b->k->q_load[b->type](b->q + r * b->d, b->d, b->n_rows, r, b->rows);
         double qk = rate(b, false), pv = rate(b, true), bytes = mb * 1e6 / n_positions;
         printf("%-5s %7u positions (%5.1f MB) %2u rows  q K %6.1f  p V %6.1f GMAC/s  %5.1f GB/s  "
                "store %4.0f ns\n",
@@ -133,19 +135,23 @@ int bench_vec(int argc, char **argv) {
         if (rows[r] > k.attn_rows) rows[r] = k.attn_rows;
     struct bench b = {.k = &k, .d = d};
     uint64_t seed = 1;
-    float *data =
-        aligned_alloc(64, (size_t)(HT_ATTN_MAX_ROWS * (2 * d + 2 * HT_TILE) + 64) * sizeof *data);
+    size_t q_floats = HT_ATTN_MAX_ROWS * d + 64,
+           rows_floats = HT_ATTN_MAX_ROWS * ht_attn_q_floats(d);
+    size_t n = q_floats + rows_floats + HT_ATTN_MAX_ROWS * (d + 2 * HT_TILE);
+    float *data = aligned_alloc(64, n * sizeof *data);
     if (!data) return 1;
-    kern_floats(data, HT_ATTN_MAX_ROWS * (2 * d + 2 * HT_TILE) + 64, &seed);
+    kern_floats(data, n, &seed);
     b.q = data;
-    b.acc = b.q + HT_ATTN_MAX_ROWS * d + 64;
+    b.rows = b.q + q_floats;
+    b.acc = b.rows + rows_floats;
     b.s = b.acc + HT_ATTN_MAX_ROWS * d;
     b.p = b.s + HT_ATTN_MAX_ROWS * HT_TILE;
+    for (float *p = b.p; p < b.p + HT_ATTN_MAX_ROWS * HT_TILE; p++) *p = *p < 0 ? -*p : *p;
     printf("level %s, head size %u\n", ht_cpu_level_name(level), d);
-    for (int n = 0; positions[n]; n++)
+    for (int i = 0; positions[i]; i++)
         for (int t = 0; t < HT_N_KV_TYPES; t++) {
             b.type = (enum hearth_kv_type)t;
-            if (positions[n] % HT_TILE || !bench_type(&b, rows, positions[n])) return 2;
+            if (positions[i] % HT_TILE || !bench_type(&b, rows, positions[i])) return 2;
         }
     free(data);
     return 0;

@@ -21,7 +21,8 @@ static void test_levels(void **state) {
         assert_int_equal(ht_peak_measure(team, (enum ht_cpu_level)level, 3, level % 2 ? 0 : 8 << 20,
                                          8 << 20, &c, &err),
                          HEARTH_OK);
-        assert_true(c.read_bytes_s > 0 && c.int8_macs_s > 0 && c.f32_macs_s > 0);
+        assert_true(c.read_bytes_s > 0 && c.int8_macs_s > 0 && c.i16_macs_s > 0 &&
+                    c.f32_macs_s > 0);
         assert_true(c.bf16_macs_s > 0);
         struct ht_peak_kernels k;
         ht_peak_kernels_init(&k, (enum ht_cpu_level)level);

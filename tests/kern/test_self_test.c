@@ -80,7 +80,7 @@ static void test_finds_vec(void **state) {
     ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
     vec.attn_softmax = broken_softmax;
     expect_found(&tables, (const char *const[]){"attention f16", "attention f32", "attention bf16",
-                                                "attention q8_0", NULL});
+                                                "attention q8_0", "attention i16", NULL});
 }
 
 static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {

@@ -125,11 +125,12 @@ static void test_conditions_quants(void **state) {
 }
 
 // How far cpu may be from ref with pages of a type: what is the same to 1e-13 is rounded to the
-// other side now and then.
+// other side now and then; with i16 cpu rounds queries and weights, too.
 static const double rounding[HT_N_KV_TYPES] = {[HEARTH_KV_F16] = 1e-7,
                                                [HEARTH_KV_F32] = 1e-11,
                                                [HEARTH_KV_BF16] = 1e-6,
-                                               [HEARTH_KV_Q8_0] = 1e-6};
+                                               [HEARTH_KV_Q8_0] = 1e-6,
+                                               [HEARTH_KV_I16] = 1e-7};
 
 // Contexts of several segments, windows and a soft cap, which no golden model has: against the
 // reference backend, then the same bytes one token at a time by more threads than KV heads, and in
@@ -185,6 +186,8 @@ static void test_long_contexts(void **state) {
     check_long(540, 4.0f, HEARTH_KV_F32);
     check_long(0, 0.0f, HEARTH_KV_BF16);
     check_long(100, 4.0f, HEARTH_KV_Q8_0);
+    check_long(0, 0.0f, HEARTH_KV_I16);
+    check_long(100, 4.0f, HEARTH_KV_I16);
 }
 
 // Lower levels walk through the same driver: one model with everything in it is enough.
@@ -192,9 +195,11 @@ static void test_conditions_levels(void **state) {
     (void)state;
     golden_dir();
     for (int l = 0; l < HT_CPU_N_LEVELS; l++)
-        if (ht_cpu_level_usable((enum ht_cpu_level)l))
-            check_conditions("archs/qwen3moe-moe", ht_cpu_level_name((enum ht_cpu_level)l),
-                             l % 2 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16);
+        if (ht_cpu_level_usable((enum ht_cpu_level)l)) {
+            const char *level = ht_cpu_level_name((enum ht_cpu_level)l);
+            check_conditions("archs/qwen3moe-moe", level, HEARTH_KV_I16);
+            check_conditions("archs/qwen3moe-moe", level, l % 2 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16);
+        }
 }
 
 // Every type of KV pages: the same bytes at every level, as far from ref as rounding goes.

@@ -69,6 +69,7 @@ static void test_conditions(void **state) {
     check_conditions("archs/llama-moe", HEARTH_KV_F16, true);
     check_conditions("quants/qwen3.Q4_K_M", HEARTH_KV_BF16, false);
     check_conditions("archs/qwen3-dense", HEARTH_KV_Q8_0, true);
+    check_conditions("archs/gpt2-dense", HEARTH_KV_I16, true);
 }
 
 // Pages of fewer bits cost accuracy, but no more than their rounding.
@@ -78,8 +79,10 @@ static void test_rounded_pages(void **state) {
     static const struct {
         enum hearth_kv_type type;
         double least, most;
-    } rows[] = {
-        {HEARTH_KV_F16, 1e-12, 1e-5}, {HEARTH_KV_BF16, 1e-9, 1e-3}, {HEARTH_KV_Q8_0, 1e-9, 1e-3}};
+    } rows[] = {{HEARTH_KV_F16, 1e-12, 1e-5},
+                {HEARTH_KV_BF16, 1e-9, 1e-3},
+                {HEARTH_KV_Q8_0, 1e-9, 1e-3},
+                {HEARTH_KV_I16, 1e-12, 1e-8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct golden g;
         golden_open("archs/qwen3-dense", &g);

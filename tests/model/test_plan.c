@@ -291,6 +291,17 @@ static void test_limits(void **state) {
     assert_non_null(strstr(err.message, "q8_0 (kv_type, --kv-type) hold blocks of 32"));
     c.p.head_dim = 96;
     assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_OK);
+    l.kv_type = HEARTH_KV_I16;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_OK);
+    c.p.head_dim = 1024;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_OK);
+    c.p.head_dim = 1026;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
+    c.p.head_dim = 15;
+    assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
+    assert_non_null(
+        strstr(err.message, "i16 (kv_type, --kv-type) hold an even number of elements"));
+    assert_non_null(strstr(err.message, "have 15: f16"));
     l.kv_type = (enum hearth_kv_type)HT_N_KV_TYPES;
     assert_int_equal(ht_limits_check(&c.p, &l, &err), HEARTH_E_ARG);
     l.kv_type = HEARTH_KV_F16;

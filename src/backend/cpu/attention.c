@@ -21,7 +21,7 @@ struct task {
 
 // A thread's memory, carved from ht_cpu_own_attn.
 struct work {
-    float *q;   // [head_dim / 16, rounded up][n_rows][16]
+    float *q;   // query rows as q_load puts them
     float *s;   // [n_rows][HT_TILE] scores, then weights
     float *seg; // [n_rows][head_dim] of this segment
     float *acc; // [n_rows][head_dim] of the segments before, where there are several
@@ -37,13 +37,9 @@ struct work {
     uint32_t n_ask;
 };
 
-// Places of a query row.
-static size_t q_len(uint32_t head_dim) {
-    return (head_dim + HT_LANES - 1u) / HT_LANES * HT_LANES;
-}
-
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
-    return (uint64_t)k->attn_rows * (2ull * head_dim + q_len(head_dim) + HT_TILE) * sizeof(float);
+    return (uint64_t)k->attn_rows * (2ull * head_dim + ht_attn_q_floats(head_dim) + HT_TILE) *
+           sizeof(float);
 }
 
 uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
@@ -134,6 +130,10 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
     k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
                     w->state + r0, w->c + r0);
+    if (type == HEARTH_KV_I16) { // 0 times any whole number is 0
+        add_values(p, w, d, r0, r1, vp, any_lo, any_hi);
+        return;
+    }
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
     for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
@@ -172,13 +172,10 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     uint32_t d = s->head_dim;
     const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
     for (uint32_t r = 0; r < w->n_rows; r++) {
-        uint32_t t = r / w->n_heads, pos = w->task.tile->pos + t, e = 0;
+        uint32_t t = r / w->n_heads, pos = w->task.tile->pos + t;
         const float *q =
             first + ((size_t)(w->task.tile->row + t) * s->n_heads + r % w->n_heads) * d;
-        float *to = w->q + r * HT_LANES;
-        for (; e + HT_LANES <= d; e += HT_LANES)
-            memcpy(to + (size_t)e * w->n_rows, q + e, HT_LANES * sizeof *q);
-        if (e < d) memcpy(to + (size_t)e * w->n_rows, q + e, (d - e) * sizeof *q);
+        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->n_rows, r, w->q);
         w->hi[r] = pos + 1;
         w->lo[r] = first_seen(s, pos);
         w->sum[r].started = false;
@@ -235,12 +232,12 @@ static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, s
 
 static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
                            struct task task, struct task next, int thread) {
-    size_t rows = p->backend->vec.attn_rows, d = s->head_dim;
+    size_t rows = p->backend->vec.attn_rows, d = s->head_dim, q = ht_attn_q_floats(s->head_dim);
     float *own = ht_cpu_own_attn(p, thread);
     return (struct work){.q = own,
-                         .s = own + rows * q_len(s->head_dim),
-                         .seg = own + rows * (q_len(s->head_dim) + HT_TILE),
-                         .acc = own + rows * (q_len(s->head_dim) + HT_TILE + d),
+                         .s = own + rows * q,
+                         .seg = own + rows * (q + HT_TILE),
+                         .acc = own + rows * (q + HT_TILE + d),
                          .task = task,
                          .next = next};
 }

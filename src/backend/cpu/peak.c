@@ -17,20 +17,14 @@
 
 // ---- scalar
 
-static void int8_scalar(uint64_t n) {
-    int32_t sum[HT_PEAK_SUMS] = {0}, x = 3, y = 5;
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" : "+r"(sum[i]));
-    for (; n > 0; n--) {
-        UNROLL
-        for (int i = 0; i < HT_PEAK_SUMS; i++) {
-            __asm__ volatile("" : "+r"(x), "+r"(y)); // anything, as far as the compiler knows
-            sum[i] += (int8_t)x * (int8_t)y;
-        }
-    }
-    UNROLL
-    for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::"r"(sum[i]));
+static INLINE int32_t add_int8(int32_t sum, int32_t x, int32_t y) {
+    return sum + (int8_t)x * (int8_t)y;
 }
+static INLINE int32_t add_i16(int32_t sum, int32_t x, int32_t y) {
+    return sum + (int16_t)x * (int16_t)y;
+}
+HT_PEAK_LOOP(int8_scalar, int32_t, 0, int32_t, 3, "r", add_int8)
+HT_PEAK_LOOP(i16_scalar, int32_t, 0, int32_t, 3, "r", add_i16)
 
 static void f32_scalar(uint64_t n) {
     float sum[HT_PEAK_SUMS] = {0}, x = 1.0f, y = 1.0f;
@@ -58,8 +52,10 @@ static void read_scalar(const void *p, size_t n_bytes) {
 
 void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
     *k = (struct ht_peak_kernels){.int8 = int8_scalar,
+                                  .i16 = i16_scalar,
                                   .f32 = f32_scalar,
                                   .int8_lanes = 1,
+                                  .i16_lanes = 1,
                                   .f32_lanes = 1,
                                   .read = read_scalar};
     if (level == HT_CPU_SCALAR) return;
@@ -183,6 +179,7 @@ enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level
     c.read_bytes_s = best_read(team, &j, budget);
     ht_pages_free(j.buffer, n_bytes);
     c.int8_macs_s = best_multiply(team, k.int8, k.int8_lanes, budget);
+    c.i16_macs_s = best_multiply(team, k.i16, k.i16_lanes, budget);
     c.f32_macs_s = best_multiply(team, k.f32, k.f32_lanes, budget);
     c.bf16_macs_s = k.bf16 ? best_multiply(team, k.bf16, k.bf16_lanes, budget) : c.f32_macs_s;
     *out = c;

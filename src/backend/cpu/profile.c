@@ -22,7 +22,7 @@ struct kind {
     const char *name, *role;
     char formats[48];
     uint64_t n_steps;
-    double bytes, macs, int8, bf16, f32; // as in struct hearth_step_kind
+    double bytes, macs, int8, i16, bf16, f32; // as in struct hearth_step_kind
 };
 
 struct ht_cpu_profile {
@@ -133,7 +133,7 @@ enum hearth_status ht_cpu_profile(struct ht_prepared *p, enum hearth_profile mod
     for (uint32_t i = 0; i < f->n_kinds; i++) {
         struct kind *k = &f->kinds[i];
         k->n_steps = 0;
-        k->bytes = k->macs = k->int8 = k->bf16 = k->f32 = 0;
+        k->bytes = k->macs = k->int8 = k->i16 = k->bf16 = k->f32 = 0;
     }
     return HEARTH_OK;
 }
@@ -184,7 +184,8 @@ static void count_attention(struct ht_prepared *p, const struct ht_cpu_step *s, 
         bool follows = t > 0 && b->seq[t] == b->seq[t - 1];
         k->bytes += pos_bytes * (follows ? 1 : seen);
     }
-    add_macs(k, HT_F32, macs);
+    k->macs += macs;
+    *(p->c->limits.kv_type == HEARTH_KV_I16 ? &k->i16 : &k->f32) += macs / SHARE_FLOAT;
 }
 
 static void count_rows(struct ht_prepared *p, const struct ht_cpu_step *s, struct kind *k) {
@@ -267,6 +268,7 @@ bool ht_cpu_profile_get(const struct ht_prepared *p, size_t i, struct hearth_ste
                                      .bytes = k->bytes,
                                      .macs = k->macs,
                                      .int8_load = k->int8,
+                                     .i16_load = k->i16,
                                      .bf16_load = k->bf16,
                                      .f32_load = k->f32};
     return true;

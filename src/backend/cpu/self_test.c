@@ -20,7 +20,7 @@ struct attention { // everything that a tile's kernels write
     uint8_t k[HT_TILE_GROUPS][HEAD_DIM * HT_LANES * sizeof(float)];
     uint8_t v[HT_TILE_PAGES][HT_PAGE_TOKENS * HEAD_DIM * sizeof(float)];
     float s[HT_ATTN_MAX_ROWS * HT_TILE], acc[HT_ATTN_MAX_ROWS * HEAD_DIM];
-    float c[HT_ATTN_MAX_ROWS];
+    float q[HT_ATTN_MAX_ROWS * (HEAD_DIM + HT_LANES)], c[HT_ATTN_MAX_ROWS];
     struct ht_attn_state state[HT_ATTN_MAX_ROWS];
 };
 
@@ -161,7 +161,9 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
     for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
     for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
     memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
-    k->attn_qk[type](x + 100, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
+    for (uint32_t r = 0; r < n_rows; r++)
+        k->q_load[type](x + 100 + r * HEAD_DIM, HEAD_DIM, n_rows, r, a->q);
+    k->attn_qk[type](a->q, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
     for (uint32_t r = 0; r < n_rows; r++) {
         a->state[r] = (struct ht_attn_state){.m = -INFINITY};
         lo[r] = LO;

@@ -24,6 +24,12 @@
 //
 //     K: [HT_PAGE_TOKENS / 16 groups] of { codes [d][16 positions], scales [d / 32][16 positions] }
 //     V: codes [HT_PAGE_TOKENS][d], scales [d / 32][HT_PAGE_TOKENS]
+//
+// I16 keeps int16 codes in pairs, of elements in K and of positions in V, since products of 16 bits
+// are summed two by two, and f32 steps behind them:
+//
+//     K: [HT_PAGE_TOKENS / 16 groups] of { codes [d / 2][16 positions][2], steps [16 positions] }
+//     V: codes [HT_PAGE_TOKENS / 2][d][2], steps [HT_PAGE_TOKENS]
 #define HT_TILE        64
 #define HT_TILE_GROUPS (HT_TILE / HT_LANES)
 #define HT_TILE_PAGES  (HT_TILE / HT_PAGE_TOKENS)
@@ -32,6 +38,7 @@
 #define HT_SEGMENT       512
 #define HT_ATTN_MAX_ROWS 12
 #define HT_KV_BLOCK      32 // elements of a head that share a scale
+#define HT_I16_CHUNK     32 // elements of a query row in one piece
 
 // One query row's state inside a segment.
 struct ht_attn_state {
@@ -67,24 +74,31 @@ struct ht_vec_kernels {
     void (*k_store[HT_N_KV_TYPES])(const float *k, uint32_t d, uint32_t slot, void *group);
     void (*v_store[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
 
+    // Puts query row r of n_rows into the memory that attn_qk reads, n_rows * ht_attn_q_floats(d)
+    // floats: [d / 16, rounded up][n_rows][16] elements; for i16 codes, [d / 32, rounded up]
+    // [n_rows][32], and steps [n_rows] behind them.
+    void (*q_load[HT_N_KV_TYPES])(const float *q, uint32_t d, uint32_t n_rows, uint32_t r,
+                                  void *to);
+
     // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
     uint32_t attn_rows;
     // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[r][e], k[g][e][j], .), from 0, for g
     // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
-    // s = fma(sum, scale, s), from 0. q: [d / 16, rounded up][n_rows][16]; k: pointers to
-    // HT_TILE_GROUPS groups (those outside the range are not looked at). The same places behind
-    // `next` are fetched meanwhile.
-    void (*attn_qk[HT_N_KV_TYPES])(const float *q, uint32_t n_rows, uint32_t d,
-                                   const void *const *k, const void *const *next, uint32_t g_begin,
-                                   uint32_t g_end, float *s);
+    // s = fma(sum, scale, s), from 0; for i16 (sum of codes * step of k) * step of q. q: as q_load
+    // left it; k: pointers to HT_TILE_GROUPS groups (those outside the range are not looked at).
+    // The same places behind `next` are fetched meanwhile.
+    void (*attn_qk[HT_N_KV_TYPES])(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,
+                                   const void *const *next, uint32_t g_begin, uint32_t g_end,
+                                   float *s);
     // Each row r, s being s[r * HT_TILE ...]: t = s * scale, t = cap * tanh(t / cap) if cap, in
     // place to p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo[r], hi[r]), not
-    // empty; p of the rest of the first and last group in use becomes 0; groups outside stay as
-    // they are. l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...), c[r] = exp(m - m').
+    // empty; p of the rest of the tile becomes 0. l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...),
+    // c[r] = exp(m - m').
     void (*attn_softmax)(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
                          float scale, float cap, struct ht_attn_state *state, float *c);
     // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
-    // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p.
+    // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p; for
+    // i16 in one sum of codes, over whole groups of 16, so what lies outside has to have a p of 0.
     // acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages' V (those outside the range are not
     // looked at); next: as above.
     void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_rows,
@@ -92,8 +106,9 @@ struct ht_vec_kernels {
                                    uint32_t j_begin, uint32_t j_end);
 };
 
-// A KV type's kernels, over functions k_append, v_append, qk and pv that take the type first, and
-// their places in the table. Every level has one line of each for every type.
+// The kernels of a KV type of numbers, over functions k_append, v_append, qk and pv that take the
+// type first, and q_load, and their places in the table. Every level has one line of each for every
+// such type.
 #define HT_KV_KERNELS(name, TYPE)                                                                  \
     static void append_k_##name(const float *k, uint32_t d, uint32_t slot, void *group) {          \
         k_append(TYPE, k, d, slot, group);                                                         \
@@ -101,7 +116,7 @@ struct ht_vec_kernels {
     static void append_v_##name(const float *v, uint32_t d, uint32_t slot, void *page) {           \
         v_append(TYPE, v, d, slot, page);                                                          \
     }                                                                                              \
-    static void qk_##name(const float *q, uint32_t n_rows, uint32_t d, const void *const *k,       \
+    static void qk_##name(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,        \
                           const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {   \
         qk(TYPE, q, n_rows, d, k, next, g_begin, g_end, s);                                        \
     }                                                                                              \
@@ -111,14 +126,23 @@ struct ht_vec_kernels {
         pv(TYPE, acc, p, c, n_rows, d, v, next, j_begin, j_end);                                   \
     }
 #define HT_KV_ENTRIES(k, name, TYPE)                                                               \
-    (k)->k_store[TYPE] = append_k_##name, (k)->v_store[TYPE] = append_v_##name,                    \
-    (k)->attn_qk[TYPE] = qk_##name, (k)->attn_pv[TYPE] = pv_##name
+    (k)->q_load[TYPE] = q_load, (k)->k_store[TYPE] = append_k_##name,                              \
+    (k)->v_store[TYPE] = append_v_##name, (k)->attn_qk[TYPE] = qk_##name,                          \
+    (k)->attn_pv[TYPE] = pv_##name
 
 // Bytes of an element of a page, or of its code.
 static inline uint32_t ht_kv_code_bytes(enum hearth_kv_type type) {
-    static const uint8_t n[HT_N_KV_TYPES] = {
-        [HEARTH_KV_F16] = 2, [HEARTH_KV_F32] = 4, [HEARTH_KV_BF16] = 2, [HEARTH_KV_Q8_0] = 1};
+    static const uint8_t n[HT_N_KV_TYPES] = {[HEARTH_KV_F16] = 2,
+                                             [HEARTH_KV_F32] = 4,
+                                             [HEARTH_KV_BF16] = 2,
+                                             [HEARTH_KV_Q8_0] = 1,
+                                             [HEARTH_KV_I16] = 2};
     return n[type];
+}
+
+// Room for a query row, in floats.
+static inline size_t ht_attn_q_floats(uint32_t d) {
+    return (d + HT_LANES - 1u) / HT_LANES * HT_LANES + HT_LANES;
 }
 
 // The scales of block b of a q8_0 group, and of a page's V.
@@ -129,12 +153,24 @@ static inline const uint16_t *ht_kv_v_scales(const void *page, uint32_t d, uint3
     return (const uint16_t *)page + HT_PAGE_TOKENS * (size_t)d / 2 + (size_t)b * HT_PAGE_TOKENS;
 }
 
+// The steps of n_rows query rows, of an i16 group, and of a page's V.
+static inline float *ht_i16_q_steps(const void *q, uint32_t d, uint32_t n_rows) {
+    return (float *)q + (size_t)(d + HT_I16_CHUNK - 1) / HT_I16_CHUNK * HT_I16_CHUNK / 2 * n_rows;
+}
+static inline float *ht_i16_k_steps(const void *group, uint32_t d) {
+    return (float *)group + HT_LANES * (size_t)d / 2;
+}
+static inline float *ht_i16_v_steps(const void *page, uint32_t d) {
+    return (float *)page + HT_PAGE_TOKENS * (size_t)d / 2;
+}
+
 // Fills the table of a level: scalar first, then what each level does better.
 void ht_vec_kernels_init(struct ht_vec_kernels *k, enum ht_cpu_level level);
 
 void ht_vec_init_scalar(struct ht_vec_kernels *k);
 void ht_vec_init_avx2(struct ht_vec_kernels *k);
 void ht_vec_init_avx512(struct ht_vec_kernels *k);
+void ht_vec_init_avx512vnni(struct ht_vec_kernels *k);
 void ht_vec_init_neon(struct ht_vec_kernels *k);
 
 static inline float ht_act_value(enum ht_act kind, float x) {

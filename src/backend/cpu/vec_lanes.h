@@ -12,6 +12,7 @@
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
 //   v_rint  v_neg  v_abs  v_copysign(to, from)   v_scale2: a * 2^n, n whole, |n| <= 128
 //   v_swap: lanes 2i and 2i + 1   v_sum, v_most: j and j + 8, then j + 4, j + 2, j + 1
+//   and those that vec_i16.h names
 //   V_ROWS: query rows a call   V_ACCS: v16s that may be accumulators, at most 24
 //   V_INIT: the function's name
 //
@@ -19,6 +20,8 @@
 #include <string.h>
 
 #include "backend/cpu/vec.h"
+#include "backend/cpu/vec_i16.h"
+#include "backend/cpu/vec_tile.h"
 
 static INLINE struct v16 keep(struct v16 v, uint32_t n) {
     return n >= HT_LANES ? v : v_select_lt(v_iota(), v_set1((float)n), v, v_set1(0.0f));
@@ -210,7 +213,8 @@ static INLINE struct v16 page_load(enum hearth_kv_type type, const void *p, size
     case HEARTH_KV_F16: return v_load_f16((const uint16_t *)p + i);
     case HEARTH_KV_F32: return v_load((const float *)p + i);
     case HEARTH_KV_BF16: return v_load_bf16((const uint16_t *)p + i);
-    case HEARTH_KV_Q8_0: break;
+    case HEARTH_KV_Q8_0:
+    case HEARTH_KV_I16: break; // not a page of numbers: never asked for
     }
     return v_load_i8((const int8_t *)p + i);
 }
@@ -298,18 +302,10 @@ static INLINE void k_append(enum hearth_kv_type type, const float *k, uint32_t d
 
 // ---- attention
 
-// Rows of a register tile: with six, four vectors of K or V are converted for each 24
-// multiply-adds, but only six query elements loaded; twelve rows by two vectors are slower.
-#define PIECE_ROWS 6
-
-// Rows of the next register tile, of n that are left: never six and then a single one.
-static INLINE uint32_t piece(uint32_t n) {
-    return n <= PIECE_ROWS ? n : n < 2 * PIECE_ROWS ? (n + 1) / 2 : PIECE_ROWS;
-}
-
-// Few rows wait for memory: the next tile is asked for while this one is worked on.
-static INLINE void fetch(const void *p, size_t bytes) {
-    __builtin_prefetch((const uint8_t *)p + bytes, 0, 2);
+static void q_load(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
+    float *at = (float *)to + r * HT_LANES;
+    for (uint32_t e = 0; e < d; e += HT_LANES, at += n_rows * HT_LANES)
+        v_store_n(at, v_load_n(q + e, d - e), d - e);
 }
 
 // Elements [e, end) of nr query rows, of n_rows in q, against ng groups, added to nr * ng
@@ -414,6 +410,8 @@ static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_
     v_store_n(c, vexp_falling(v_sub(old, new)), n_rows);
     for (uint32_t r = 0; r < n_rows; r++, s += HT_TILE) {
         struct v16 sum = v_set1(0.0f), max = v_set1(m[r]);
+        for (uint32_t g = 0; g < HT_TILE; g += HT_LANES)
+            if (g + HT_LANES <= lo[r] || g >= hi[r]) v_store(s + g, v_set1(0.0f));
         for (uint32_t g = lo[r] / HT_LANES * HT_LANES; g < hi[r]; g += HT_LANES) {
             struct v16 p = vexp_falling(v_sub(v_load(s + g), max));
             v_store(s + g, p);
@@ -437,13 +435,6 @@ static INLINE void scale_weights(const int nr, const int nb, const float *p, uin
             UNROLL for (int r = 0; r < nr; r++)
                 v_store(w + (r * nb + b) * HT_TILE + j, v_mul(v_load(p + r * HT_TILE + j), scales));
         }
-}
-
-// p, but how it was computed is forgotten: addresses of many rows are made one from the other where
-// they are needed, rather than all kept.
-static INLINE float *hidden(float *p) {
-    __asm__("" : "+r"(p));
-    return p;
 }
 
 // nr query rows by nv vectors of 16 elements of a V row, from element e on; the last n < 16 of a
@@ -546,4 +537,5 @@ void V_INIT(struct ht_vec_kernels *k) {
     HT_KV_ENTRIES(k, f32, HEARTH_KV_F32);
     HT_KV_ENTRIES(k, bf16, HEARTH_KV_BF16);
     HT_KV_ENTRIES(k, q8_0, HEARTH_KV_Q8_0);
+    HT_KV_ENTRIES_I16(k);
 }

@@ -94,6 +94,18 @@ static void store(enum hearth_kv_type type, const float *x, uint32_t d, void *pa
     }
 }
 
+static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
+    int16_t code[HT_I16_MAX_DIM], *to = (int16_t *)group + 2 * slot;
+    ht_i16_k_steps(group, d)[slot] = ht_i16_from_f32(k, d, code);
+    for (uint32_t e = 0; e < d; e++) to[e / 2 * 2 * HT_LANES + e % 2] = code[e];
+}
+
+static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
+    int16_t code[HT_I16_MAX_DIM], *to = (int16_t *)page + (size_t)(slot / 2) * 2 * d + slot % 2;
+    ht_i16_v_steps(page, d)[slot] = ht_i16_from_f32(v, d, code);
+    for (uint32_t e = 0; e < d; e++) to[2 * e] = code[e];
+}
+
 static inline void k_append(enum hearth_kv_type type, const float *k, uint32_t d, uint32_t slot,
                             void *group) {
     if (type == HEARTH_KV_Q8_0)
@@ -118,12 +130,26 @@ static inline float element(const void *p, size_t i, enum hearth_kv_type type) {
     case HEARTH_KV_F16: return ht_f16_to_f32(((const uint16_t *)p)[i]);
     case HEARTH_KV_F32: return ((const float *)p)[i];
     case HEARTH_KV_BF16: return ht_bf16_to_f32(((const uint16_t *)p)[i]);
-    case HEARTH_KV_Q8_0: break;
+    case HEARTH_KV_Q8_0:
+    case HEARTH_KV_I16: break; // not a page of numbers: never asked for
     }
     return (float)((const int8_t *)p)[i];
 }
 
 // ---- attention
+
+static void q_load(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
+    float *at = (float *)to + r * HT_LANES;
+    for (uint32_t e = 0; e < d; e += HT_LANES, at += n_rows * HT_LANES)
+        memcpy(at, q + e, (d - e < HT_LANES ? d - e : HT_LANES) * sizeof *at);
+}
+
+static void q_load_i16(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
+    int16_t code[HT_I16_MAX_DIM], *at = (int16_t *)to + r * HT_I16_CHUNK;
+    ht_i16_q_steps(to, d, n_rows)[r] = ht_i16_from_f32(q, d, code);
+    for (uint32_t e = 0; e < d; e++)
+        at[e / HT_I16_CHUNK * HT_I16_CHUNK * n_rows + e % HT_I16_CHUNK] = code[e];
+}
 
 static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,
                       const void *const *k, const void *const *next, uint32_t g_begin,
@@ -149,6 +175,24 @@ static inline void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
         }
 }
 
+static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *const *k,
+                   const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {
+    const float *steps = ht_i16_q_steps(rows, d, n_rows);
+    (void)next;
+    for (uint32_t g = g_begin; g < g_end; g++)
+        for (uint32_t r = 0; r < n_rows; r++)
+            for (uint32_t j = 0; j < HT_LANES; j++) {
+                const int16_t *q = (const int16_t *)rows + r * HT_I16_CHUNK;
+                const int16_t *code = (const int16_t *)k[g] + 2 * j;
+                int32_t sum = 0;
+                for (uint32_t e = 0; e < d; e++)
+                    sum += q[e / HT_I16_CHUNK * HT_I16_CHUNK * n_rows + e % HT_I16_CHUNK] *
+                           code[e / 2 * 2 * HT_LANES + e % 2];
+                s[r * HT_TILE + g * HT_LANES + j] =
+                    ((float)sum * ht_i16_k_steps(k[g], d)[j]) * steps[r];
+            }
+}
+
 static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
                          struct ht_attn_state *state) {
     float max = state->m, sum[HT_LANES] = {0};
@@ -158,7 +202,7 @@ static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, flo
         max = s[j] > max ? s[j] : max;
     }
     float c = ht_expf(state->m - max);
-    for (uint32_t j = lo / HT_LANES * HT_LANES; j < hi || j % HT_LANES != 0; j++) {
+    for (uint32_t j = 0; j < HT_TILE; j++) {
         s[j] = j >= lo && j < hi ? ht_expf(s[j] - max) : 0.0f;
         sum[j % HT_LANES] = sum[j % HT_LANES] + s[j];
     }
@@ -192,6 +236,37 @@ static inline void pv(enum hearth_kv_type type, float *acc, const float *p, cons
         }
 }
 
+// A row's weights as whole numbers; returns their step.
+static float weight_codes(const float *p, const void *const *v, uint32_t d, uint32_t begin,
+                          uint32_t end, int16_t *code) {
+    float w[HT_TILE] = {0}, inverse;
+    for (uint32_t j = begin; j < end; j++)
+        if (p[j] > 0.0f) w[j] = p[j] * ht_i16_v_steps(v[j / HT_PAGE_TOKENS], d)[j % HT_PAGE_TOKENS];
+    float step = ht_i16_weight_step(ht_sum16(w, HT_TILE), ht_max16(w, HT_TILE), &inverse);
+    for (uint32_t j = begin; j < end; j++)
+        code[j] = inverse > 0.0f ? (int16_t)ht_rint_small(w[j] * inverse) : 0;
+    return step;
+}
+
+static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
+                   const void *const *v, const void *const *next, uint32_t j_begin,
+                   uint32_t j_end) {
+    (void)next;
+    for (uint32_t r = 0; r < n_rows; r++, acc += d) {
+        int16_t code[HT_TILE];
+        float step = weight_codes(p + r * HT_TILE, v, d, j_begin, j_end, code);
+        for (uint32_t e = 0; e < d; e++) {
+            int32_t sum = 0;
+            for (uint32_t j = j_begin; j < j_end; j++) {
+                uint32_t slot = j % HT_PAGE_TOKENS;
+                const int16_t *pair = (const int16_t *)v[j / HT_PAGE_TOKENS] + slot / 2 * 2 * d;
+                sum += code[j] * pair[2 * e + slot % 2];
+            }
+            acc[e] = fmaf((float)sum, step, acc[e] * c[r]);
+        }
+    }
+}
+
 HT_KV_KERNELS(f16, HEARTH_KV_F16)
 HT_KV_KERNELS(f32, HEARTH_KV_F32)
 HT_KV_KERNELS(bf16, HEARTH_KV_BF16)
@@ -211,6 +286,11 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .rope_adjacent = rope_adjacent,
         .attn_rows = 4,
         .attn_softmax = softmax,
+        .q_load[HEARTH_KV_I16] = q_load_i16,
+        .k_store[HEARTH_KV_I16] = append_k_i16,
+        .v_store[HEARTH_KV_I16] = append_v_i16,
+        .attn_qk[HEARTH_KV_I16] = qk_i16,
+        .attn_pv[HEARTH_KV_I16] = pv_i16,
     };
     HT_KV_ENTRIES(k, f16, HEARTH_KV_F16);
     HT_KV_ENTRIES(k, f32, HEARTH_KV_F32);

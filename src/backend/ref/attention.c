@@ -20,20 +20,19 @@ static uint8_t *kv_row(const struct ht_prepared *r, uint32_t layer, const struct
 
 // The row as floats, in r->row.
 static const float *kv_read(const struct ht_prepared *r, const uint8_t *row) {
-    const struct ht_format_info *f = ht_kv_format(r->limits.kv_type);
-    f->to_f32(row, r->row, r->plan->head_dim / f->block_len);
+    ht_kv_to_f32(r->limits.kv_type, row, r->plan->head_dim, r->row);
     return r->row;
 }
 
 void ht_ref_kv_append(struct ht_prepared *r, const struct ht_step *s, const struct ht_batch *b) {
-    const struct ht_format_info *f = ht_kv_format(r->limits.kv_type);
     uint32_t head_dim = r->plan->head_dim;
     for (uint32_t t = 0; t < b->n_tokens; t++) {
         const struct ht_batch_seq *seq = &b->seqs[b->seq[t]];
         for (uint32_t h = 0; h < r->plan->n_kv_heads; h++)
             for (uint32_t what = 0; what < 2; what++)
-                f->from_f32(ht_ref_row(r, s->in[what], t) + (size_t)h * head_dim,
-                            kv_row(r, s->layer, seq, b->pos[t], what, h), head_dim / f->block_len);
+                ht_kv_from_f32(r->limits.kv_type,
+                               ht_ref_row(r, s->in[what], t) + (size_t)h * head_dim, head_dim,
+                               kv_row(r, s->layer, seq, b->pos[t], what, h));
     }
 }
 

@@ -12,6 +12,11 @@ static INLINE int32x4_t add_codes(int32x4_t sum, int8x16_t x, int8x16_t y) {
 }
 
 HT_PEAK_LOOP(int8_neon, int32x4_t, vdupq_n_s32(0), int8x16_t, vdupq_n_s8(3), "w", add_codes)
+static INLINE int32x4_t add_halves(int32x4_t sum, int16x8_t x, int16x8_t y) {
+    return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(x), vget_low_s16(y)), x, y);
+}
+
+HT_PEAK_LOOP(i16_neon, int32x4_t, vdupq_n_s32(0), int16x8_t, vdupq_n_s16(3), "w", add_halves)
 HT_PEAK_LOOP(f32_neon, float32x4_t, vdupq_n_f32(0), float32x4_t, vdupq_n_f32(1.0f), "w", vfmaq_f32)
 
 static void read_neon(const void *p, size_t n_bytes) {
@@ -30,6 +35,8 @@ static void read_neon(const void *p, size_t n_bytes) {
 void ht_peak_init_neon(struct ht_peak_kernels *k) {
     k->int8 = int8_neon;
     k->int8_lanes = 16;
+    k->i16 = i16_neon;
+    k->i16_lanes = 8;
     k->f32 = f32_neon;
     k->f32_lanes = 4;
     k->read = read_neon;

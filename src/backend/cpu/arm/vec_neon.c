@@ -182,4 +182,51 @@ static INLINE float v_most(struct v16 x) {
     return ht_max16(t, 16);
 }
 
+// ---- 16-bit numbers (vec_i16.h)
+
+static INLINE void v_store_i16(int16_t *y, struct v16 v) {
+    vst1_s16(y, vqmovn_s32(vcvtq_s32_f32(v.a)));
+    vst1_s16(y + 4, vqmovn_s32(vcvtq_s32_f32(v.b)));
+    vst1_s16(y + 8, vqmovn_s32(vcvtq_s32_f32(v.c)));
+    vst1_s16(y + 12, vqmovn_s32(vcvtq_s32_f32(v.d)));
+}
+
+static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
+    UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
+}
+
+struct w16 {
+    int32x4_t a, b, c, d; // 16 sums
+};
+struct pairs {
+    int16x8x2_t l, h; // of 16 positions or elements: the first of each pair, the second of each
+};
+
+static INLINE struct w16 w_zero(void) {
+    int32x4_t z = vdupq_n_s32(0);
+    return (struct w16){z, z, z, z};
+}
+static INLINE struct pairs w_load(const int16_t *x) {
+    return (struct pairs){vld2q_s16(x), vld2q_s16(x + 16)};
+}
+static INLINE struct pairs w_set1(const int16_t *x) {
+    int16x8x2_t v = {{vdupq_n_s16(x[0]), vdupq_n_s16(x[1])}};
+    return (struct pairs){v, v};
+}
+static INLINE int32x4_t dot_low(int32x4_t sum, int16x8x2_t a, int16x8x2_t x) {
+    sum = vmlal_s16(sum, vget_low_s16(a.val[0]), vget_low_s16(x.val[0]));
+    return vmlal_s16(sum, vget_low_s16(a.val[1]), vget_low_s16(x.val[1]));
+}
+static INLINE int32x4_t dot_high(int32x4_t sum, int16x8x2_t a, int16x8x2_t x) {
+    return vmlal_high_s16(vmlal_high_s16(sum, a.val[0], x.val[0]), a.val[1], x.val[1]);
+}
+static INLINE struct w16 w_dot(struct w16 sum, struct pairs a, struct pairs x) {
+    return (struct w16){dot_low(sum.a, a.l, x.l), dot_high(sum.b, a.l, x.l),
+                        dot_low(sum.c, a.h, x.h), dot_high(sum.d, a.h, x.h)};
+}
+static INLINE struct v16 w_float(struct w16 sum) {
+    return wrap(vcvtq_f32_s32(sum.a), vcvtq_f32_s32(sum.b), vcvtq_f32_s32(sum.c),
+                vcvtq_f32_s32(sum.d));
+}
+
 #include "backend/cpu/vec_lanes.h"

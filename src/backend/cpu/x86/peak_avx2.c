@@ -10,12 +10,17 @@ static INLINE __m256i add_codes(__m256i sum, __m256i x, __m256i y) {
     __m256i pairs = _mm256_maddubs_epi16(x, y);
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
+static INLINE __m256i add_pairs(__m256i sum, __m256i x, __m256i y) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, y));
+}
 static INLINE __m256 add_floats(__m256 sum, __m256 x, __m256 y) {
     return _mm256_fmadd_ps(x, y, sum);
 }
 
 HT_PEAK_LOOP(int8_avx2, __m256i, _mm256_setzero_si256(), __m256i, _mm256_set1_epi8(3), "x",
              add_codes)
+HT_PEAK_LOOP(i16_avx2, __m256i, _mm256_setzero_si256(), __m256i, _mm256_set1_epi8(3), "x",
+             add_pairs)
 HT_PEAK_LOOP(f32_avx2, __m256, _mm256_setzero_ps(), __m256, _mm256_set1_ps(1.0f), "x", add_floats)
 
 static void read_avx2(const void *p, size_t n_bytes) {
@@ -34,6 +39,8 @@ static void read_avx2(const void *p, size_t n_bytes) {
 void ht_peak_init_avx2(struct ht_peak_kernels *k) {
     k->int8 = int8_avx2;
     k->int8_lanes = 32;
+    k->i16 = i16_avx2;
+    k->i16_lanes = 16;
     k->f32 = f32_avx2;
     k->f32_lanes = 8;
     k->read = read_avx2;

@@ -9,12 +9,17 @@ static INLINE __m512i add_codes(__m512i sum, __m512i x, __m512i y) {
     __m512i pairs = _mm512_maddubs_epi16(x, y);
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 }
+static INLINE __m512i add_pairs(__m512i sum, __m512i x, __m512i y) {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(x, y));
+}
 static INLINE __m512 add_floats(__m512 sum, __m512 x, __m512 y) {
     return _mm512_fmadd_ps(x, y, sum);
 }
 
 HT_PEAK_LOOP(int8_avx512, __m512i, _mm512_setzero_si512(), __m512i, _mm512_set1_epi8(3), "v",
              add_codes)
+HT_PEAK_LOOP(i16_avx512, __m512i, _mm512_setzero_si512(), __m512i, _mm512_set1_epi8(3), "v",
+             add_pairs)
 HT_PEAK_LOOP(f32_avx512, __m512, _mm512_setzero_ps(), __m512, _mm512_set1_ps(1.0f), "v", add_floats)
 
 static void read_avx512(const void *p, size_t n_bytes) {
@@ -33,6 +38,8 @@ static void read_avx512(const void *p, size_t n_bytes) {
 void ht_peak_init_avx512(struct ht_peak_kernels *k) {
     k->int8 = int8_avx512;
     k->int8_lanes = 64;
+    k->i16 = i16_avx512;
+    k->i16_lanes = 32;
     k->f32 = f32_avx512;
     k->f32_lanes = 16;
     k->read = read_avx512;

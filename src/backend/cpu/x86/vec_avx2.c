@@ -171,4 +171,42 @@ static INLINE float v_most(struct v16 a) {
     return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(q), q));
 }
 
+// ---- 16-bit numbers (vec_i16.h)
+
+static INLINE void v_store_i16(int16_t *y, struct v16 a) {
+    __m256i v = _mm256_packs_epi32(_mm256_cvtps_epi32(a.l), _mm256_cvtps_epi32(a.h));
+    _mm256_storeu_si256((__m256i *)(void *)y, _mm256_permute4x64_epi64(v, 0xd8));
+}
+
+static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
+    UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
+}
+
+struct w16 {
+    __m256i l, h; // 16 sums
+};
+struct pairs {
+    __m256i l, h; // of 16 positions or elements
+};
+
+static INLINE struct w16 w_zero(void) {
+    return (struct w16){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+static INLINE struct pairs w_load(const int16_t *x) {
+    const __m256i *at = (const __m256i *)(const void *)x;
+    return (struct pairs){_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
+}
+static INLINE struct pairs w_set1(const int16_t *x) {
+    int32_t pair;
+    memcpy(&pair, x, sizeof pair);
+    return (struct pairs){_mm256_set1_epi32(pair), _mm256_set1_epi32(pair)};
+}
+static INLINE struct w16 w_dot(struct w16 sum, struct pairs a, struct pairs x) {
+    return (struct w16){_mm256_add_epi32(sum.l, _mm256_madd_epi16(a.l, x.l)),
+                        _mm256_add_epi32(sum.h, _mm256_madd_epi16(a.h, x.h))};
+}
+static INLINE struct v16 w_float(struct w16 sum) {
+    return wrap(_mm256_cvtepi32_ps(sum.l), _mm256_cvtepi32_ps(sum.h));
+}
+
 #include "backend/cpu/vec_lanes.h"

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// Pages of 16-bit whole numbers (num.h, "i16"), written once over 16 lanes: rows are stored, query
+// rows and weights become whole numbers, and products are exact sums of 32 bits. Beside what
+// vec_lanes.h wants, a level's file defines
+//
+//   v_store_i16 (whole numbers from -32767 to 32767; of NaN anything)
+//   struct w16: 16 sums of 32 bits   struct pairs: 16 pairs of 16 bits
+//   w_put(to, x, half): 16 numbers to the first or second places of 16 pairs
+//   w_zero   w_load: 16 pairs   w_set1: one pair, 16 times   w_float
+//   w_dot(sum, a, x): sum + a's first times x's first + a's second times x's second, lane by lane
+//   V_ACCS: v16s that may be accumulators, at most 24
+//
+// No state; any thread.
+#ifndef HT_CPU_VEC_I16_H
+#define HT_CPU_VEC_I16_H
+
+#include <string.h>
+
+#include "backend/cpu/vec.h"
+#include "backend/cpu/vec_tile.h"
+
+// ht_i16_from_f32; codes has room for whole groups of 16.
+static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes) {
+    struct v16 sq = v_set1(0.0f), most = sq;
+    for (uint32_t i = 0; i < n; i += HT_LANES) {
+        struct v16 v = v_load_n(x + i, n - i);
+        sq = v_fma(v, v, sq);
+        most = v_max(v_abs(v), most);
+    }
+    float inverse, step = ht_i16_step(v_sum(sq), v_most(most), &inverse);
+    for (uint32_t i = 0; i < n; i += HT_LANES)
+        v_store_i16(codes + i, v_rint(v_mul(v_load_n(x + i, n - i), v_set1(inverse))));
+    if (inverse == 0.0f) memset(codes, 0, n * sizeof *codes);
+    return step;
+}
+
+static void q_load_i16(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
+    int16_t codes[HT_I16_MAX_DIM + HT_LANES];
+    ht_i16_q_steps(to, d, n_rows)[r] = i16_codes(q, d, codes);
+    int16_t *at = (int16_t *)to + r * HT_I16_CHUNK;
+    for (uint32_t e = 0; e < d; e += HT_I16_CHUNK, at += n_rows * HT_I16_CHUNK)
+        memcpy(at, codes + e, (d - e < HT_I16_CHUNK ? d - e : HT_I16_CHUNK) * sizeof *at);
+}
+
+static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
+    int16_t codes[HT_I16_MAX_DIM + HT_LANES];
+    int16_t *to = (int16_t *)group + 2 * slot;
+    ht_i16_k_steps(group, d)[slot] = i16_codes(k, d, codes);
+    for (uint32_t e = 0; e < d; e += 2, to += 2 * HT_LANES) memcpy(to, codes + e, 2 * sizeof *to);
+}
+
+static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
+    int16_t codes[HT_I16_MAX_DIM + HT_LANES];
+    int16_t *to = (int16_t *)page + (size_t)(slot / 2) * 2 * d;
+    ht_i16_v_steps(page, d)[slot] = i16_codes(v, d, codes);
+    uint32_t e = 0;
+    for (; e + HT_LANES <= d; e += HT_LANES) w_put(to + 2 * e, codes + e, slot % 2);
+    for (; e < d; e++) to[2 * e + slot % 2] = codes[e];
+}
+
+// nr query rows against ng groups; q and steps are those of the first row, of n_rows.
+static INLINE void qk_block_i16(const int nr, const int ng, const int16_t *q, const float *steps,
+                                uint32_t n_rows, uint32_t d, const void *const *k,
+                                const void *const *next, float *s) {
+    struct w16 acc[PIECE_ROWS][4];
+    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int g = 0; g < ng; g++) acc[r][g] = w_zero();
+    for (uint32_t e = 0, stop; e < d; e = stop, q += n_rows * HT_I16_CHUNK) {
+        stop = d - e < HT_I16_CHUNK ? d : e + HT_I16_CHUNK;
+        for (const int16_t *x = q; e < stop; e += 2, x += 2) {
+            struct pairs kv[4];
+            UNROLL for (int g = 0; g < ng; g++) {
+                kv[g] = w_load((const int16_t *)k[g] + (size_t)e * HT_LANES);
+                fetch(next[g], (size_t)e * HT_LANES * sizeof(int16_t));
+            }
+            UNROLL for (int r = 0; r < nr; r++) {
+                struct pairs xr = w_set1(x + r * HT_I16_CHUNK);
+                UNROLL for (int g = 0; g < ng; g++) acc[r][g] = w_dot(acc[r][g], kv[g], xr);
+            }
+        }
+    }
+    UNROLL for (int g = 0; g < ng; g++) {
+        struct v16 step = v_load(ht_i16_k_steps(k[g], d));
+        fetch(ht_i16_k_steps(next[g], d), 0);
+        UNROLL for (int r = 0; r < nr; r++)
+            v_store(s + r * HT_TILE + g * HT_LANES,
+                    v_mul(v_mul(w_float(acc[r][g]), step), v_set1(steps[r])));
+    }
+}
+
+static INLINE void qk_rows_i16(const int nr, const int16_t *q, const float *steps, uint32_t n_rows,
+                               uint32_t d, const void *const *k, const void *const *next,
+                               uint32_t g, uint32_t end, float *s) {
+    const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
+    for (; g + most <= end; g += most)
+        qk_block_i16(nr, most, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+    if (most == 4 && g + 2 <= end) {
+        qk_block_i16(nr, 2, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        g += 2;
+    }
+    for (; g < end; g++)
+        qk_block_i16(nr, 1, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+}
+
+static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *const *k,
+                   const void *const *next, uint32_t begin, uint32_t end, float *s) {
+    const int16_t *q = rows;
+    const float *steps = ht_i16_q_steps(rows, d, n_rows);
+    for (uint32_t left = n_rows, n; left > 0; left -= n) {
+        n = piece(left);
+        switch (n) {
+        case 1: qk_rows_i16(1, q, steps, n_rows, d, k, next, begin, end, s); break;
+        case 2: qk_rows_i16(2, q, steps, n_rows, d, k, next, begin, end, s); break;
+        case 3: qk_rows_i16(3, q, steps, n_rows, d, k, next, begin, end, s); break;
+        case 4: qk_rows_i16(4, q, steps, n_rows, d, k, next, begin, end, s); break;
+        case 5: qk_rows_i16(5, q, steps, n_rows, d, k, next, begin, end, s); break;
+        default: qk_rows_i16(6, q, steps, n_rows, d, k, next, begin, end, s); break;
+        }
+        q += n * HT_I16_CHUNK, s += n * HT_TILE, steps += n;
+    }
+}
+
+// The weights of a row for groups [begin, end) of 16 positions times the steps of their V rows, as
+// whole numbers; returns the step of these.
+static INLINE float weight_codes(const float *p, const void *const *v, uint32_t d, uint32_t begin,
+                                 uint32_t end, int16_t *codes) {
+    float w[HT_TILE];
+    struct v16 zero = v_set1(0.0f), sum = zero, most = zero;
+    for (uint32_t j = begin * HT_LANES; j < end * HT_LANES; j += HT_LANES) {
+        const float *steps = ht_i16_v_steps(v[j / HT_PAGE_TOKENS], d) + j % HT_PAGE_TOKENS;
+        struct v16 pj = v_load(p + j), wj = v_select_lt(zero, pj, v_mul(pj, v_load(steps)), zero);
+        v_store(w + j, wj);
+        sum = v_add(sum, wj);
+        most = v_max(wj, most);
+    }
+    float inverse, step = ht_i16_weight_step(v_sum(sum), v_most(most), &inverse);
+    for (uint32_t j = begin * HT_LANES; j < end * HT_LANES; j += HT_LANES)
+        v_store_i16(codes + j, v_rint(v_mul(v_load(w + j), v_set1(inverse))));
+    return step;
+}
+
+// nr query rows by nv vectors of 16 elements of V, from element e on; n < 16 are the last of a row,
+// with an nv of 1. What is read behind the last element of a page's last row are its steps.
+static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
+                                const int16_t codes[][HT_TILE], const float *steps, const float *c,
+                                uint32_t d, const void *const *v, const void *const *next,
+                                uint32_t begin, uint32_t end, uint32_t e, uint32_t n) {
+    struct w16 sum[PIECE_ROWS][8];
+    UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++) sum[r][i] = w_zero();
+    for (uint32_t j = begin * HT_LANES, stop; j < end * HT_LANES; j = stop) {
+        uint32_t page = j / HT_PAGE_TOKENS;
+        stop = (page + 1) * HT_PAGE_TOKENS;
+        if (stop > end * HT_LANES) stop = end * HT_LANES;
+        size_t at = (size_t)(j % HT_PAGE_TOKENS) * d + 2 * e;
+        for (uint32_t i = j; i < stop; i += 2, at += 2 * d) {
+            struct pairs row[8];
+            UNROLL for (int x = 0; x < nv; x++) {
+                fetch(next[page], (at + (size_t)x * 2 * HT_LANES) * sizeof(int16_t));
+                row[x] = w_load((const int16_t *)v[page] + at + (size_t)x * 2 * HT_LANES);
+            }
+            UNROLL for (int r = 0; r < nr; r++) {
+                struct pairs w = w_set1(&codes[r][i]);
+                UNROLL for (int x = 0; x < nv; x++) sum[r][x] = w_dot(sum[r][x], row[x], w);
+            }
+        }
+    }
+    float *a = acc + e;
+    UNROLL for (int r = 0; r < nr; r++, a = hidden(a + d)) UNROLL for (int i = 0; i < nv; i++) {
+        float *to = a + i * HT_LANES;
+        uint32_t len = nv == 1 ? n : HT_LANES;
+        struct v16 old = v_mul(v_load_n(to, len), v_set1(c[r]));
+        v_store_n(to, v_fma(w_float(sum[r][i]), v_set1(steps[r]), old), len);
+    }
+}
+
+static INLINE void pv_rows_i16(const int nr, float *acc, const float *p, const float *c, uint32_t d,
+                               const void *const *v, const void *const *next, uint32_t begin,
+                               uint32_t end) {
+    const int most = nr * 8 <= V_ACCS ? 8 : nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
+    int16_t codes[PIECE_ROWS][HT_TILE];
+    float steps[PIECE_ROWS];
+    uint32_t e = 0;
+    for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
+        fetch(ht_i16_v_steps(next[i], d), 0), fetch(ht_i16_v_steps(next[i], d), 64);
+    UNROLL for (int r = 0; r < nr; r++) steps[r] =
+        weight_codes(p + r * HT_TILE, v, d, begin, end, codes[r]);
+    for (; e + most * HT_LANES <= d; e += most * HT_LANES)
+        pv_block_i16(nr, most, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
+    if (most == 8 && e + 4 * HT_LANES <= d) {
+        pv_block_i16(nr, 4, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
+        e += 4 * HT_LANES;
+    }
+    for (; e < d; e += HT_LANES)
+        pv_block_i16(nr, 1, acc, codes, steps, c, d, v, next, begin, end, e,
+                     d - e < HT_LANES ? d - e : HT_LANES);
+}
+
+static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
+                   const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
+    begin = begin / HT_LANES;
+    end = (end + HT_LANES - 1) / HT_LANES;
+    for (uint32_t n; n_rows > 0; n_rows -= n) {
+        n = piece(n_rows);
+        switch (n) {
+        case 1: pv_rows_i16(1, acc, p, c, d, v, next, begin, end); break;
+        case 2: pv_rows_i16(2, acc, p, c, d, v, next, begin, end); break;
+        case 3: pv_rows_i16(3, acc, p, c, d, v, next, begin, end); break;
+        case 4: pv_rows_i16(4, acc, p, c, d, v, next, begin, end); break;
+        case 5: pv_rows_i16(5, acc, p, c, d, v, next, begin, end); break;
+        default: pv_rows_i16(6, acc, p, c, d, v, next, begin, end); break;
+        }
+        acc += (size_t)n * d, p += n * HT_TILE, c += n;
+    }
+}
+
+#define HT_KV_ENTRIES_I16(k)                                                                       \
+    (k)->q_load[HEARTH_KV_I16] = q_load_i16, (k)->k_store[HEARTH_KV_I16] = append_k_i16,           \
+    (k)->v_store[HEARTH_KV_I16] = append_v_i16, (k)->attn_qk[HEARTH_KV_I16] = qk_i16,              \
+    (k)->attn_pv[HEARTH_KV_I16] = pv_i16
+
+#endif
