@@ -3,7 +3,8 @@
 // rows and weights become whole numbers, and products are exact sums of 32 bits. Beside what
 // vec_lanes.h wants, a level's file defines
 //
-//   v_store_i16 (whole numbers from -32767 to 32767; of NaN anything)
+//   v_store_i16: rounded to nearest even, from -32767 to 32767; of NaN anything
+//   v_mul_above(a, b): a > 0 ? a * b : 0
 //   struct w16: 16 sums of 32 bits   struct pairs: 16 pairs of 16 bits
 //   w_put(to, x, half): 16 numbers to the first or second places of 16 pairs
 //   w_zero   w_load: 16 pairs   w_set1: one pair, 16 times   w_float
@@ -19,8 +20,9 @@
 #include "backend/cpu/vec.h"
 #include "backend/cpu/vec_tile.h"
 
-// ht_i16_from_f32; codes has room for whole groups of 16.
-static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes) {
+// ht_i16_from_f32, each HT_I16_CHUNK codes `stride` behind the last, with room for whole groups of
+// 16.
+static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes, size_t stride) {
     struct v16 sq = v_set1(0.0f), most = sq;
     for (uint32_t i = 0; i < n; i += HT_LANES) {
         struct v16 v = v_load_n(x + i, n - i);
@@ -28,31 +30,31 @@ static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes) {
         most = v_max(v_abs(v), most);
     }
     float inverse, step = ht_i16_step(v_sum(sq), v_most(most), &inverse);
-    for (uint32_t i = 0; i < n; i += HT_LANES)
-        v_store_i16(codes + i, v_rint(v_mul(v_load_n(x + i, n - i), v_set1(inverse))));
-    if (inverse == 0.0f) memset(codes, 0, n * sizeof *codes);
+    struct v16 by = v_set1(inverse);
+    for (uint32_t i = 0; i < n; i += HT_LANES) {
+        struct v16 v = v_mul(v_load_n(x + i, n - i), by);
+        if (inverse == 0.0f) v = by; // 0 times infinity would be NaN
+        v_store_i16(codes + i / HT_I16_CHUNK * stride + i % HT_I16_CHUNK, v);
+    }
     return step;
 }
 
 static void q_load_i16(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
-    int16_t codes[HT_I16_MAX_DIM + HT_LANES];
-    ht_i16_q_steps(to, d, n_rows)[r] = i16_codes(q, d, codes);
-    int16_t *at = (int16_t *)to + r * HT_I16_CHUNK;
-    for (uint32_t e = 0; e < d; e += HT_I16_CHUNK, at += n_rows * HT_I16_CHUNK)
-        memcpy(at, codes + e, (d - e < HT_I16_CHUNK ? d - e : HT_I16_CHUNK) * sizeof *at);
+    ht_i16_q_steps(to, d, n_rows)[r] =
+        i16_codes(q, d, (int16_t *)to + r * HT_I16_CHUNK, (size_t)n_rows * HT_I16_CHUNK);
 }
 
 static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
     int16_t codes[HT_I16_MAX_DIM + HT_LANES];
     int16_t *to = (int16_t *)group + 2 * slot;
-    ht_i16_k_steps(group, d)[slot] = i16_codes(k, d, codes);
+    ht_i16_k_steps(group, d)[slot] = i16_codes(k, d, codes, HT_I16_CHUNK);
     for (uint32_t e = 0; e < d; e += 2, to += 2 * HT_LANES) memcpy(to, codes + e, 2 * sizeof *to);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
     int16_t codes[HT_I16_MAX_DIM + HT_LANES];
     int16_t *to = (int16_t *)page + (size_t)(slot / 2) * 2 * d;
-    ht_i16_v_steps(page, d)[slot] = i16_codes(v, d, codes);
+    ht_i16_v_steps(page, d)[slot] = i16_codes(v, d, codes, HT_I16_CHUNK);
     uint32_t e = 0;
     for (; e + HT_LANES <= d; e += HT_LANES) w_put(to + 2 * e, codes + e, slot % 2);
     for (; e < d; e++) to[2 * e + slot % 2] = codes[e];
@@ -123,18 +125,19 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
 // whole numbers; returns the step of these.
 static INLINE float weight_codes(const float *p, const void *const *v, uint32_t d, uint32_t begin,
                                  uint32_t end, int16_t *codes) {
-    float w[HT_TILE];
-    struct v16 zero = v_set1(0.0f), sum = zero, most = zero;
-    for (uint32_t j = begin * HT_LANES; j < end * HT_LANES; j += HT_LANES) {
-        const float *steps = ht_i16_v_steps(v[j / HT_PAGE_TOKENS], d) + j % HT_PAGE_TOKENS;
-        struct v16 pj = v_load(p + j), wj = v_select_lt(zero, pj, v_mul(pj, v_load(steps)), zero);
-        v_store(w + j, wj);
-        sum = v_add(sum, wj);
-        most = v_max(wj, most);
+    struct v16 w[HT_TILE_GROUPS], zero = v_set1(0.0f), sum = zero, most = zero;
+    UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+        if (g < begin || g >= end) continue;
+        const float *steps = ht_i16_v_steps(v[g / HT_PAGE_GROUPS], d);
+        w[g] = v_mul_above(v_load(p + g * HT_LANES), v_load(steps + g % HT_PAGE_GROUPS * HT_LANES));
+        sum = v_add(sum, w[g]);
+        most = v_max(w[g], most);
     }
     float inverse, step = ht_i16_weight_step(v_sum(sum), v_most(most), &inverse);
-    for (uint32_t j = begin * HT_LANES; j < end * HT_LANES; j += HT_LANES)
-        v_store_i16(codes + j, v_rint(v_mul(v_load(w + j), v_set1(inverse))));
+    UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+        if (g < begin || g >= end) continue;
+        v_store_i16(codes + g * HT_LANES, v_mul(w[g], v_set1(inverse)));
+    }
     return step;
 }
 
@@ -181,8 +184,10 @@ static INLINE void pv_rows_i16(const int nr, float *acc, const float *p, const f
     uint32_t e = 0;
     for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
         fetch(ht_i16_v_steps(next[i], d), 0), fetch(ht_i16_v_steps(next[i], d), 64);
-    UNROLL for (int r = 0; r < nr; r++) steps[r] =
-        weight_codes(p + r * HT_TILE, v, d, begin, end, codes[r]);
+    bool whole = begin == 0 && end == HT_TILE_GROUPS;
+    for (int r = 0; r < nr; r++)
+        steps[r] = whole ? weight_codes(p + r * HT_TILE, v, d, 0, HT_TILE_GROUPS, codes[r])
+                         : weight_codes(p + r * HT_TILE, v, d, begin, end, codes[r]);
     for (; e + most * HT_LANES <= d; e += most * HT_LANES)
         pv_block_i16(nr, most, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
     if (most == 8 && e + 4 * HT_LANES <= d) {

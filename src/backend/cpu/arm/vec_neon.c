@@ -185,12 +185,16 @@ static INLINE float v_most(struct v16 x) {
 // ---- 16-bit numbers (vec_i16.h)
 
 static INLINE void v_store_i16(int16_t *y, struct v16 v) {
-    vst1_s16(y, vqmovn_s32(vcvtq_s32_f32(v.a)));
-    vst1_s16(y + 4, vqmovn_s32(vcvtq_s32_f32(v.b)));
-    vst1_s16(y + 8, vqmovn_s32(vcvtq_s32_f32(v.c)));
-    vst1_s16(y + 12, vqmovn_s32(vcvtq_s32_f32(v.d)));
+    vst1_s16(y, vqmovn_s32(vcvtnq_s32_f32(v.a)));
+    vst1_s16(y + 4, vqmovn_s32(vcvtnq_s32_f32(v.b)));
+    vst1_s16(y + 8, vqmovn_s32(vcvtnq_s32_f32(v.c)));
+    vst1_s16(y + 12, vqmovn_s32(vcvtnq_s32_f32(v.d)));
 }
 
+static INLINE struct v16 v_mul_above(struct v16 x, struct v16 y) {
+    struct v16 zero = v_set1(0.0f);
+    return v_select_lt(zero, x, v_mul(x, y), zero);
+}
 static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
 }

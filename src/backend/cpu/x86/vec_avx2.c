@@ -178,6 +178,12 @@ static INLINE void v_store_i16(int16_t *y, struct v16 a) {
     _mm256_storeu_si256((__m256i *)(void *)y, _mm256_permute4x64_epi64(v, 0xd8));
 }
 
+static INLINE __m256 mul_above(__m256 a, __m256 b) {
+    return _mm256_and_ps(_mm256_mul_ps(a, b), _mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+static INLINE struct v16 v_mul_above(struct v16 a, struct v16 b) {
+    return wrap(mul_above(a.l, b.l), mul_above(a.h, b.h));
+}
 static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
 }

@@ -143,6 +143,10 @@ static INLINE void v_store_i16(int16_t *y, struct v16 a) {
     _mm256_storeu_si256((__m256i *)(void *)y, c);
 }
 
+static INLINE struct v16 v_mul_above(struct v16 a, struct v16 b) {
+    __mmask16 above = _mm512_cmp_ps_mask(a.v, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return wrap(_mm512_maskz_mul_ps(above, a.v, b.v));
+}
 static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)x));
     v = _mm512_sllv_epi32(v, _mm512_set1_epi32(16 * (int)half));
