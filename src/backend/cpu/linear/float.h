@@ -8,36 +8,42 @@
 
 #define PARTS (HT_ROW_GROUP / LANES)
 
-// Vector r of a load as the weights of one k (F32) or two, for every row.
-INLINE void columns(const enum ht_format f, vi r, vf *w) {
-    if (f == HT_F32) {
-        w[0] = (vf)r;
-    } else if (f == HT_F16) {
-        w[0] = half_low(r);
-        w[1] = half_low((vi)((vu32)r >> 16));
-    } else {
-        w[0] = (vf)(r << 16);
-        w[1] = (vf)(r & (int32_t)0xffff0000);
-    }
+#ifndef HALF_COLUMNS
+INLINE void load_halves(const struct rows *w, vi out[16]) {
+    load64(w, out);
+}
+INLINE vf half_column(const vi *r, const uint32_t k) {
+    if (k % 2) return half_low((vi)((vu32)r[k / 2] >> 16));
+    return half_low(r[k / 2]);
+}
+#endif
+
+// 64 bytes of every row, and the weights of their k-th column.
+INLINE void load(const enum ht_format f, const struct rows *w, vi r[16]) {
+    if (f == HT_F16)
+        load_halves(w, r);
+    else
+        load64(w, r);
+}
+INLINE vf column(const enum ht_format f, const vi *r, const uint32_t k) {
+    if (f == HT_F16) return half_column(r, k);
+    if (f == HT_F32) return (vf)r[k];
+    if (k % 2) return (vf)(r[k / 2] & (int32_t)0xffff0000);
+    return (vf)(r[k / 2] << 16);
 }
 
 INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
                  const struct ht_panel *p) {
-    const uint32_t n = f == HT_F32 ? 1 : 2;
+    const uint32_t n = f == HT_F32 ? 16 : 32; // columns of a load
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         float *out = (float *)p->code + LANES * part;
         struct rows q = rows_of(w, row_bytes);
-        for (uint32_t k = 0; k < n_k; k += 16 * n, rows_advance(&q, 64)) {
+        for (uint32_t k = 0; k < n_k; k += n, rows_advance(&q, 64)) {
             vi r[16];
-            load64(&q, r);
-            UNROLL(16)
-            for (uint32_t i = 0; i < 16; i++) {
-                vf c[2];
-                columns(f, r[i], c);
-                store_floats(out, c[0]);
-                if (n == 2) store_floats(out + HT_ROW_GROUP, c[1]);
-                out += n * HT_ROW_GROUP;
-            }
+            load(f, &q, r);
+            UNROLL(32)
+            for (uint32_t i = 0; i < n; i++, out += HT_ROW_GROUP)
+                store_floats(out, column(f, r, i));
         }
     }
 }
@@ -106,8 +112,8 @@ INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
 
 INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t) {
-    const uint32_t n_cols = f == HT_F32 ? 1 : 2; // weights of a row in a dword
-    const size_t n_bytes = t->n_k * (size_t)(4 / n_cols);
+    const uint32_t n_cols = f == HT_F32 ? 16 : 32; // of a load
+    const size_t n_bytes = t->n_k * (size_t)(64 / n_cols);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
@@ -117,22 +123,17 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
         vf y[STREAM_TOKENS];
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
-        for (uint32_t k = 0; k < t->n_k; k += 16 * n_cols, rows_advance(&q, 64)) {
+        for (uint32_t k = 0; k < t->n_k; k += n_cols, rows_advance(&q, 64)) {
             vi r[16];
-            load64(&q, r);
-            UNROLL(16)
-            for (uint32_t j = 0; j < 16; j++, act += 4 * n_cols) {
-                vf c[2];
-                columns(f, r[j], c);
-                ask(&asker, 64 * LANES, j, 16);
-                UNROLL(2)
-                for (uint32_t h = 0; h < n_cols; h++) {
-                    UNROLL(4)
-                    for (uint32_t i = 0; i < n; i++) {
-                        const float *a = (const void *)(act + i * t->act_stride);
-                        y[i] = fma_add(c[h], splat(a[h]), y[i]);
-                    }
-                }
+            load(f, &q, r);
+            UNROLL(32)
+            for (uint32_t j = 0; j < n_cols; j++, act += sizeof(float)) {
+                vf c = column(f, r, j);
+                if (j % (n_cols / 16) == 0) ask(&asker, 64 * LANES, j / (n_cols / 16), 16);
+                UNROLL(4)
+                for (uint32_t i = 0; i < n; i++)
+                    y[i] = fma_add(
+                        c, splat(*(const float *)(const void *)(act + i * t->act_stride)), y[i]);
             }
         }
         UNROLL(4)

@@ -107,6 +107,47 @@ INLINE void load64(const struct rows *w, vi out[16]) {
     }
 }
 
+#define HALF_COLUMNS
+// out[k] 16-bit lane r = half k of row r's first 32, lane 16 + r = half k + 16: what load64 does,
+// but halves of one k lie together, as the conversion wants them.
+INLINE void load_halves(const struct rows *w, vi out[16]) {
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    __m512i u[2][8]; // u[g][c] 128-bit lane l: halves 8 l + c of rows 8 g ..
+    UNROLL(2)
+    for (int g = 0; g < 2; g++) {
+        __m512i t[8], s[8];
+        UNROLL(4)
+        for (int i = 0; i < 4; i++) { // t[2 i], t[2 i + 1]: rows 2 i, 2 i + 1
+            __m512i a = _mm512_loadu_si512(row_at(w, 8 * g + 2 * i, 0));
+            __m512i b = _mm512_loadu_si512(row_at(w, 8 * g + 2 * i + 1, 0));
+            t[2 * i] = _mm512_unpacklo_epi16(a, b);
+            t[2 * i + 1] = _mm512_unpackhi_epi16(a, b);
+        }
+        UNROLL(2)
+        for (int i = 0; i < 2; i++) { // s[4 i + j]: rows 4 i .. 4 i + 3, halves 2 j, 2 j + 1
+            s[4 * i] = _mm512_unpacklo_epi32(t[4 * i], t[4 * i + 2]);
+            s[4 * i + 1] = _mm512_unpackhi_epi32(t[4 * i], t[4 * i + 2]);
+            s[4 * i + 2] = _mm512_unpacklo_epi32(t[4 * i + 1], t[4 * i + 3]);
+            s[4 * i + 3] = _mm512_unpackhi_epi32(t[4 * i + 1], t[4 * i + 3]);
+        }
+        UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            u[g][2 * j] = _mm512_unpacklo_epi64(s[j], s[4 + j]);
+            u[g][2 * j + 1] = _mm512_unpackhi_epi64(s[j], s[4 + j]);
+        }
+    }
+    UNROLL(8)
+    for (int c = 0; c < 8; c++) {
+        out[c] = (vi)_mm512_permutex2var_epi64(u[0][c], even, u[1][c]);
+        out[8 + c] = (vi)_mm512_permutex2var_epi64(u[0][c], odd, u[1][c]);
+    }
+}
+INLINE vf half_column(const vi *r, const uint32_t k) {
+    __m512i v = (__m512i)r[k % 16];
+    return (vf)_mm512_cvtph_ps(k < 16 ? _mm512_castsi512_si256(v)
+                                      : _mm512_extracti64x4_epi64(v, 1));
+}
 // The f16 at `at` of each row.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     __m128i lo = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 0, at)));
