@@ -172,11 +172,94 @@ static void test_reductions(void **state) {
     }
 }
 
+// Rows that press against the bounds of i16: all elements alike, one large, two, random ones, tiny
+// and huge.
+static void hard_row(float *x, uint32_t n, int kind, uint32_t *seed) {
+    for (uint32_t i = 0; i < n; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        float r = (float)(*seed >> 8) * 0x1p-24f - 0.5f;
+        switch (kind) {
+        case 0: x[i] = -3.7f; break;
+        case 1: x[i] = i == n / 2 ? 1e6f : r; break;
+        case 2: x[i] = i == 0 || i == n - 1 ? -70.0f : 1e-6f * r; break;
+        case 3: x[i] = r; break;
+        case 4: x[i] = r * 1e-14f; break;
+        case 5: x[i] = r > 0 ? 1e17f : -1e17f; break;
+        default: x[i] = r * (i % 16 == 3 ? 300.0f : 1.0f); break;
+        }
+    }
+}
+
+// Sums of products of two rows of codes, or of parts of them, are at most the product of their
+// norms, so squared norms below 2^31 are what 32 bits ask for.
+static void test_i16_rows(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {2, 6, 64, 80, 128, 256, HT_I16_MAX_DIM};
+    uint32_t seed = 1;
+    float x[HT_I16_MAX_DIM];
+    int16_t code[HT_I16_MAX_DIM];
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int kind = 0; kind < 7; kind++) {
+            uint32_t n = sizes[s];
+            hard_row(x, n, kind, &seed);
+            float step = ht_i16_from_f32(x, n, code);
+            int64_t sq = 0;
+            assert_true(step > 0);
+            for (uint32_t i = 0; i < n; i++) {
+                assert_true(code[i] >= -32767);
+                sq += (int64_t)code[i] * code[i];
+                assert_true(fabs((double)code[i] * step - x[i]) <= 0.51 * step);
+            }
+            assert_true(sq < INT32_MAX);
+            assert_true(sq > 1 << 29); // and no bit of them is given away
+        }
+}
+
+static void test_i16_odd_rows(void **state) {
+    (void)state;
+    static const float odd[] = {INFINITY, -INFINITY, NAN, 3e38f};
+    float x[64], step;
+    int16_t code[64], zero[64] = {0};
+    for (size_t k = 0; k < sizeof odd / sizeof *odd; k++) {
+        for (int i = 0; i < 64; i++) x[i] = i == 37 ? odd[k] : 1.0f;
+        step = ht_i16_from_f32(x, 64, code);
+        assert_true(step != step);
+        assert_memory_equal(code, zero, sizeof code);
+    }
+    for (int i = 0; i < 64; i++) x[i] = i % 2 ? -0.0f : 1e-20f;
+    assert_true(ht_i16_from_f32(x, 64, code) == 0.0f);
+    assert_memory_equal(code, zero, sizeof code);
+}
+
+// Weights of 64 positions: the sum of their codes, times any code of V, fits 32 bits.
+static void test_i16_weights(void **state) {
+    (void)state;
+    uint32_t seed = 7;
+    float w[64], inverse;
+    for (int kind = 0; kind < 7; kind++) {
+        hard_row(w, 64, kind, &seed);
+        for (int i = 0; i < 64; i++) w[i] = fabsf(w[i]);
+        float sum = ht_sum16(w, 64), step = ht_i16_weight_step(sum, ht_max16(w, 64), &inverse);
+        int64_t codes = 0;
+        for (int i = 0; i < 64; i++) {
+            int64_t c = lrintf(w[i] * inverse);
+            assert_true(c >= 0 && c <= 32767);
+            assert_true(fabs((double)c * step - w[i]) <= 0.51 * step);
+            codes += c;
+        }
+        assert_true(codes * 32767 < INT32_MAX && codes >= 32767);
+    }
+    assert_true(ht_i16_weight_step(0.0f, 0.0f, &inverse) == 0.0f && inverse == 0.0f);
+    float nan = ht_i16_weight_step(NAN, 1.0f, &inverse);
+    assert_true(nan != nan && inverse == 0.0f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions),    cmocka_unit_test(test_exp_bounds),
         cmocka_unit_test(test_exp_monotone), cmocka_unit_test(test_sincos),
-        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_reductions),   cmocka_unit_test(test_i16_rows),
+        cmocka_unit_test(test_i16_odd_rows), cmocka_unit_test(test_i16_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
