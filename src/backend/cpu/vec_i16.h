@@ -109,14 +109,7 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
     const float *steps = ht_i16_q_steps(rows, d, n_rows);
     for (uint32_t left = n_rows, n; left > 0; left -= n) {
         n = piece(left);
-        switch (n) {
-        case 1: qk_rows_i16(1, q, steps, n_rows, d, k, next, begin, end, s); break;
-        case 2: qk_rows_i16(2, q, steps, n_rows, d, k, next, begin, end, s); break;
-        case 3: qk_rows_i16(3, q, steps, n_rows, d, k, next, begin, end, s); break;
-        case 4: qk_rows_i16(4, q, steps, n_rows, d, k, next, begin, end, s); break;
-        case 5: qk_rows_i16(5, q, steps, n_rows, d, k, next, begin, end, s); break;
-        default: qk_rows_i16(6, q, steps, n_rows, d, k, next, begin, end, s); break;
-        }
+        WITH_PIECE(n, qk_rows_i16, q, steps, n_rows, d, k, next, begin, end, s)
         q += n * HT_I16_CHUNK, s += n * HT_TILE, steps += n;
     }
 }
@@ -205,14 +198,7 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, 
     end = (end + HT_LANES - 1) / HT_LANES;
     for (uint32_t n; n_rows > 0; n_rows -= n) {
         n = piece(n_rows);
-        switch (n) {
-        case 1: pv_rows_i16(1, acc, p, c, d, v, next, begin, end); break;
-        case 2: pv_rows_i16(2, acc, p, c, d, v, next, begin, end); break;
-        case 3: pv_rows_i16(3, acc, p, c, d, v, next, begin, end); break;
-        case 4: pv_rows_i16(4, acc, p, c, d, v, next, begin, end); break;
-        case 5: pv_rows_i16(5, acc, p, c, d, v, next, begin, end); break;
-        default: pv_rows_i16(6, acc, p, c, d, v, next, begin, end); break;
-        }
+        WITH_PIECE(n, pv_rows_i16, acc, p, c, d, v, next, begin, end)
         acc += (size_t)n * d, p += n * HT_TILE, c += n;
     }
 }

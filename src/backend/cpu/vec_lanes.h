@@ -370,14 +370,7 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
                       float *s) {
     for (uint32_t left = n_rows, n; left > 0; left -= n) {
         n = piece(left);
-        switch (n) {
-        case 1: qk_rows(1, type, q, n_rows, d, k, next, begin, end, s); break;
-        case 2: qk_rows(2, type, q, n_rows, d, k, next, begin, end, s); break;
-        case 3: qk_rows(3, type, q, n_rows, d, k, next, begin, end, s); break;
-        case 4: qk_rows(4, type, q, n_rows, d, k, next, begin, end, s); break;
-        case 5: qk_rows(5, type, q, n_rows, d, k, next, begin, end, s); break;
-        default: qk_rows(6, type, q, n_rows, d, k, next, begin, end, s); break;
-        }
+        WITH_PIECE(n, qk_rows, type, q, n_rows, d, k, next, begin, end, s)
         q += n * HT_LANES, s += n * HT_TILE;
     }
 }
@@ -503,14 +496,7 @@ static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, cons
                       uint32_t begin, uint32_t end) {
     for (uint32_t n; n_rows > 0; n_rows -= n) {
         n = piece(n_rows);
-        switch (n) {
-        case 1: pv_rows(1, type, acc, p, c, d, v, next, begin, end); break;
-        case 2: pv_rows(2, type, acc, p, c, d, v, next, begin, end); break;
-        case 3: pv_rows(3, type, acc, p, c, d, v, next, begin, end); break;
-        case 4: pv_rows(4, type, acc, p, c, d, v, next, begin, end); break;
-        case 5: pv_rows(5, type, acc, p, c, d, v, next, begin, end); break;
-        default: pv_rows(6, type, acc, p, c, d, v, next, begin, end); break;
-        }
+        WITH_PIECE(n, pv_rows, type, acc, p, c, d, v, next, begin, end)
         acc += (size_t)n * d, p += n * HT_TILE, c += n;
     }
 }

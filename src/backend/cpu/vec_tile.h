@@ -17,6 +17,17 @@ static INLINE uint32_t piece(uint32_t n) {
     return n <= PIECE_ROWS ? n : n < 2 * PIECE_ROWS ? (n + 1) / 2 : PIECE_ROWS;
 }
 
+// f(n, ...) with the rows of such a tile as a constant.
+#define WITH_PIECE(n, f, ...)                                                                      \
+    switch (n) {                                                                                   \
+    case 1: f(1, __VA_ARGS__); break;                                                              \
+    case 2: f(2, __VA_ARGS__); break;                                                              \
+    case 3: f(3, __VA_ARGS__); break;                                                              \
+    case 4: f(4, __VA_ARGS__); break;                                                              \
+    case 5: f(5, __VA_ARGS__); break;                                                              \
+    default: f(PIECE_ROWS, __VA_ARGS__); break;                                                    \
+    }
+
 // Few rows wait for memory: the next tile is asked for while this one is worked on.
 static INLINE void fetch(const void *p, size_t bytes) {
     __builtin_prefetch((const uint8_t *)p + bytes, 0, 2);

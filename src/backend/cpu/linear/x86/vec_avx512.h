@@ -107,7 +107,7 @@ INLINE void load64(const struct rows *w, vi out[16]) {
     }
 }
 
-#define HALF_COLUMNS
+#define HALF_COLUMNS // load_halves and half_column stand here, not in float.h
 // out[k] 16-bit lane r = half k of row r's first 32, lane 16 + r = half k + 16: what load64 does,
 // but halves of one k lie together, as the conversion wants them.
 INLINE void load_halves(const struct rows *w, vi out[16]) {
@@ -148,6 +148,7 @@ INLINE vf half_column(const vi *r, const uint32_t k) {
     return (vf)_mm512_cvtph_ps(k < 16 ? _mm512_castsi512_si256(v)
                                       : _mm512_extracti64x4_epi64(v, 1));
 }
+
 // The f16 at `at` of each row.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     __m128i lo = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 0, at)));
