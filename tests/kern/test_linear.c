@@ -357,6 +357,35 @@ static void strange_activations(void **state) {
     }
 }
 
+// Scales that are huge, infinite or not numbers give at every level what they give in scalar.
+static void strange_scales(void **state) {
+    (void)state;
+    static const struct {
+        enum ht_format format;
+        uint16_t scale; // f16 bits, or MXFP4's exponent
+    } cases[] = {{HT_Q8_0, 0x7c00}, {HT_Q8_0, 0x7bff}, {HT_Q4_0, 0xfc00}, {HT_Q4_K, 0x7e00},
+                 {HT_MXFP4, 254},   {HT_MXFP4, 230},   {HT_MXFP4, 0}};
+    uint64_t seed = 4;
+    static float want[37 * 80], got[37 * 80];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct shape s = {.format = cases[c].format, .n_in = 768, .n_out = 70, .n_tokens = 37};
+        const struct ht_format_info *info = ht_format_get(s.format);
+        struct data d = data_new(&s, &seed);
+        for (size_t b = 0; b + info->block_bytes <= d.weight.n; b += 5 * info->block_bytes)
+            memcpy(d.weight.data + b, &cases[c].scale, s.format == HT_MXFP4 ? 1 : 2);
+        compute(HT_CPU_SCALAR, &s, &d, want);
+        for (int level = 1; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
+            compute(level, &s, &d, got);
+            for (size_t i = 0; i < d.residual.n / 4; i++)
+                if (memcmp(got + i, want + i, 4) != 0 && !(isnan(got[i]) && isnan(want[i])))
+                    fail_msg("%s: number %zu is %a, scalar says %a", shape_text(&s, level), i,
+                             got[i], want[i]);
+        }
+        data_free(&d);
+    }
+}
+
 static void refusals(void **state) {
     (void)state;
     struct hearth_error err;
@@ -375,7 +404,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),    cmocka_unit_test(strange_activations),
         cmocka_unit_test(odd_shapes),  cmocka_unit_test(one_token_one_answer),
-        cmocka_unit_test(real_shapes),
+        cmocka_unit_test(real_shapes), cmocka_unit_test(strange_scales),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -19,6 +23,7 @@ static const char *const level_names[HT_CPU_N_LEVELS] = {
     [HT_CPU_AVX2VNNI] = "avx2vnni",
     [HT_CPU_AVX512] = "avx512",
     [HT_CPU_AVX512VNNI] = "avx512vnni",
+    [HT_CPU_AMX] = "amx",
     [HT_CPU_NEON] = "neon",
     [HT_CPU_NEON_DOTPROD] = "neon_dotprod",
     [HT_CPU_NEON_I8MM] = "neon_i8mm",
@@ -41,6 +46,19 @@ static bool has_avx_vnni(void) {
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 4);
 }
 
+// Linux keeps 8 KB of tiles for threads that use them, and wants to be asked first: of the whole
+// process, as often as one likes (Documentation/arch/x86/xstate.rst).
+static bool may_use_tiles(uint64_t saved) {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILE_DATA = 18 };
+    return (saved >> 17 & 3) == 3 &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA) == 0;
+#else
+    (void)saved;
+    return false;
+#endif
+}
+
 enum ht_cpu_level ht_cpu_best_level(void) {
     uint32_t a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return HT_CPU_SCALAR;
@@ -57,11 +75,13 @@ enum ht_cpu_level ht_cpu_best_level(void) {
     if (!f || !dq || !bw || !vl) return without_512;
     if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) return HT_CPU_AVX512;
     bool vbmi = has(c7, 1), vnni = has(c7, 11), bf16 = has(a71, 5);
-    return vbmi && vnni && bf16 ? HT_CPU_AVX512VNNI : HT_CPU_AVX512;
+    if (!vbmi || !vnni || !bf16) return HT_CPU_AVX512;
+    bool amx = has(d7, 22) && has(d7, 24) && has(d7, 25); // BF16, TILE, INT8
+    return amx && may_use_tiles(saved) ? HT_CPU_AMX : HT_CPU_AVX512VNNI;
 }
 
 bool ht_cpu_level_usable(enum ht_cpu_level l) {
-    if (l < HT_CPU_SCALAR || l > HT_CPU_AVX512VNNI || l > ht_cpu_best_level()) return false;
+    if (l < HT_CPU_SCALAR || l > HT_CPU_AMX || l > ht_cpu_best_level()) return false;
     return l != HT_CPU_AVX2VNNI || has_avx_vnni();
 }
 

@@ -124,7 +124,8 @@ static void check_activations(struct self_test *t) {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) x[64 + 32 * i] = odd[i];
     ht_act_prepare(t->scalar_linear, HT_ACT_ROW_Q8, x, N_IN, t->act);
     ht_act_prepare(t->linear, HT_ACT_ROW_Q8, x, N_IN, t->act + row);
-    bool same = memcmp(t->act, t->act + row, row) == 0;
+    size_t n_bytes = N_IN / 32 * ht_act_row_bytes(HT_ACT_ROW_Q8, 32); // what lies behind is not set
+    bool same = memcmp(t->act, t->act + row, n_bytes) == 0;
     tell(t, "activations Q8", same ? "" : "a prepared row has other bytes than scalar's");
 }
 

@@ -10,7 +10,7 @@ void ht_vec_kernels_init(struct ht_vec_kernels *k, enum ht_cpu_level level) {
     ht_vec_init_avx2(k);
     if (level == HT_CPU_AVX2 || level == HT_CPU_AVX2VNNI) return;
     ht_vec_init_avx512(k);
-    if (level == HT_CPU_AVX512VNNI) ht_vec_init_avx512vnni(k);
+    if (level >= HT_CPU_AVX512VNNI) ht_vec_init_avx512vnni(k);
 #elif defined(__aarch64__)
     ht_vec_init_neon(k);
 #endif

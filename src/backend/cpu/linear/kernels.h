@@ -116,7 +116,7 @@ struct ht_linear_kernels {
 extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)
 extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2vnni;
-extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni;
+extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni, ht_linear_amx;
 #elif defined(__aarch64__)
 extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht_linear_neon_i8mm;
 #endif

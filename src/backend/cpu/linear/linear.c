@@ -34,10 +34,10 @@ enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
 size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     size_t n, bytes;
     if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
-    if (kind == HT_ACT_ROW_Q8)
-        return ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes) ? bytes : 0;
-    if (!ht_mul_size(n, sizeof(float), &bytes)) return 0;
-    // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold twelve.
+    bool ok = kind == HT_ACT_ROW_Q8 ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
+                                    : ht_mul_size(n, sizeof(float), &bytes);
+    if (!ok) return 0;
+    // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold 16.
     return bytes % 1024 == 0 ? bytes + 64 : bytes;
 }
 
@@ -313,6 +313,7 @@ const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
     case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
     case HT_CPU_AVX512: return &ht_linear_avx512;
     case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
+    case HT_CPU_AMX: return &ht_linear_amx;
 #elif defined(__aarch64__)
     case HT_CPU_NEON: return &ht_linear_neon;
     case HT_CPU_NEON_DOTPROD: return &ht_linear_neon_dotprod;

@@ -476,8 +476,8 @@ PACK(HT_TQ1_0, tq1_0)
 #undef FORMAT
 #undef PACK
 
-// The rows of the level's table.
-#define Q8_FORMATS                                                                                 \
+// The rows of the level's table, by its tiles of groups of 32.
+#define Q8_FORMATS(tile_32, tile_32_min)                                                           \
     [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS, STREAM_TOKENS},                   \
     [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_TOKENS},               \
     [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_TOKENS},                   \

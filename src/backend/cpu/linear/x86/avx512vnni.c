@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The linear kernels of the level avx512vnni: codes are unsigned bytes, vpdpbusd adds four products
-// a lane, and a sum starts at minus the offset's share. No state; any thread.
+// a lane, and a sum starts at minus the offset's share. The level amx is the same but for tiles of
+// codes with a scale for each 32, and for BF16. No state; any thread.
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #define CODES_SIGNED  0
@@ -16,6 +17,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/act_avx512.h"
+#include "backend/cpu/linear/x86/amx.h"
 #include "backend/cpu/linear/x86/float.h"
 
 static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
@@ -31,5 +33,49 @@ const struct ht_linear_kernels ht_linear_avx512vnni = {
     .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
                [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
                [HT_BF16] = {ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8},
-               Q8_FORMATS},
+               Q8_FORMATS(tile_32, tile_32_min)},
+};
+
+// Whether all scales of a panel are finite and below 2^100, as columns want them.
+INLINE bool ordinary(const struct ht_panel *p, uint32_t n_k) {
+    vi most = splat_int(0);
+    const vi *scale = (const void *)p->scale;
+    for (uint32_t i = 0; i < n_k / HT_Q8_BLOCK * PARTS; i++)
+        most = max_unsigned(most, scale[i] & 0x7fffffff);
+    return reduce_max(most) < 0x71800000;
+}
+
+// Sixteen tokens at a time by AMX, the rest first, since AMX turns the panel's codes.
+INLINE void tiles_amx(ht_tile_fn *columns, ht_tile_fn *rest, const struct ht_panel *p,
+                      const struct ht_tile_args *t) {
+    struct ht_tile_args r = *t;
+    uint32_t whole = t->n_tokens / 16 * 16;
+    if (whole > 0 && !ordinary(p, t->n_k)) whole = 0;
+    r.n_tokens -= whole;
+    r.act += whole * r.act_stride;
+    r.from += whole * r.from_stride;
+    r.to += whole * r.to_stride;
+    if (whole > 0) r.ahead_bytes = 0; // asked for by the others
+    if (r.n_tokens > 0) rest(p, &r);
+    if (whole > 0) columns(p, t);
+}
+
+static void tile_32_amx(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles_amx(ht_columns_amx, tile_32, p, t);
+}
+static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
+}
+
+const struct ht_linear_kernels ht_linear_amx = {
+    .name = "amx",
+    .lanes = LANES,
+    .bf16_bytes = 2,
+    .act_q8 = act_q8_level,
+    .act_bf16 = ht_act_bf16_avx512,
+    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
+               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
+               [HT_BF16] = {ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
+                            HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX},
+               Q8_FORMATS(tile_32_amx, tile_32_min_amx)},
 };
