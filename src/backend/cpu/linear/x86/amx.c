@@ -207,7 +207,14 @@ void ht_tile_bf16_amx(const struct ht_panel *p, const struct ht_tile_args *t) {
     TILE_RELEASE();
 }
 
-// Few tokens: the panel is 16 rows x 32 at a time, in the first-level cache, and gone at once.
+INLINE void add_bf16(const struct ht_tile_args *t, uint32_t k, const vi *w) {
+    TILE_LOAD(4, t->act + 2 * k, t->act_stride);
+    TILE_LOAD(6, w, sizeof *w);
+    TILE_BF16(0, 4, 6);
+}
+
+// Few tokens: the panel is 16 rows x 32 at a time, in the first-level cache. It becomes a tile
+// while the next is written, since a tile waits for what is on its way to the cache.
 void ht_stream_bf16_amx(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
     const size_t n_bytes = t->n_k * sizeof(uint16_t);
     vi panel[2][SIDE];
@@ -217,13 +224,12 @@ void ht_stream_bf16_amx(const uint8_t *w, size_t row_bytes, const struct ht_tile
         struct asker asker = asker_of(w, row_bytes, n_bytes, part == 1, t);
         TILE_LOAD(0, t->from + SIDE * part, t->from_stride * sizeof(float));
         for (uint32_t k = 0; k < t->n_k; k += DEPTH, rows_advance(&q, DEPTH_BYTES)) {
-            vi *to = panel[k / DEPTH % 2];
-            load64(&q, to);
-            ask(&asker, DEPTH_BYTES * SIDE, 0, 1);
-            TILE_LOAD(4, t->act + 2 * k, t->act_stride);
-            TILE_LOAD(6, to, sizeof(vi));
-            TILE_BF16(0, 4, 6);
+            load64(&q, panel[k / DEPTH % 2]);
+            ask(&asker, DEPTH_BYTES * SIDE, 0, 2);
+            if (k > 0) add_bf16(t, k - DEPTH, panel[(k / DEPTH + 1) % 2]);
+            ask(&asker, DEPTH_BYTES * SIDE, 1, 2);
         }
+        add_bf16(t, t->n_k - DEPTH, panel[(t->n_k / DEPTH + 1) % 2]);
         TILE_STORE(0, t->to + SIDE * part, t->to_stride * sizeof(float));
         ask_rest(&asker, n_bytes);
     }
