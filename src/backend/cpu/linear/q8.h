@@ -262,14 +262,14 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
 // ---- streaming ---------------------------------------------------------------------------------
 
 // The sum's start for codes of this format: minus offset times the sum of q; bias is -128 times it.
-INLINE vi start(const enum ht_format f, int32_t bias) {
+INLINE vi start(const uint32_t f, int32_t bias) {
     const int offset = shape_of(f).offset;
     return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
 }
 
 // One block of 32 weights with one scale, of LANES rows, times n tokens: batch b of n_batches that
 // share what is asked for. made: the block's codes, or NULL.
-INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const int j,
                          const vi *made, const uint8_t *act, size_t stride, const vf *scale,
                          const vf *min, struct asker *asker, const uint32_t b,
                          const uint32_t n_batches, vf *y) {
@@ -307,7 +307,7 @@ INLINE void stream_block(const enum ht_format f, const uint32_t n, const vi *r, 
 
 // The same of more tokens than there are registers for a sum of integers each: the codes are made
 // first, and some tokens follow the others.
-INLINE void stream_wide(const enum ht_format f, const uint32_t n, const vi *r, const int j,
+INLINE void stream_wide(const uint32_t f, const uint32_t n, const vi *r, const int j,
                         const uint8_t *act, size_t stride, const vf *scale, const vf *min,
                         struct asker *asker, vf *y) {
     const uint32_t n_batches = (n + 5) / 6;
@@ -325,7 +325,7 @@ INLINE void stream_wide(const enum ht_format f, const uint32_t n, const vi *r, c
 // Four blocks of a format whose halves of blocks have scales of their own. What the first halves
 // need is read, multiplied and gone before the second halves are read, for which there would be no
 // registers; sums of integers wait for their turn.
-INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct rows *w,
+INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows *w,
                           const uint32_t step, const vi *high, const uint8_t *act, size_t stride,
                           const vf *scale, const vf *min, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
@@ -369,7 +369,7 @@ INLINE void stream_halves(const enum ht_format f, const uint32_t n, const struct
 }
 
 // n tokens x 32 rows over a chunk, out of the file's bytes.
-INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, size_t row_bytes,
+INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t) {
     const struct shape s = shape_of(f);
     const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
@@ -398,6 +398,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                 }
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
+                if (f == Q4_0_FOURS) scales_of_fours(r, scale);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
                     if (n <= STREAM_NARROW)
@@ -415,12 +416,12 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
 }
 
 // The most tokens that a format's stream takes.
-INLINE uint32_t stream_limit(const enum ht_format f) {
-    if (shape_of(f).step >= 4) return STREAM_FEW;
+INLINE uint32_t stream_limit(const uint32_t f) {
+    if (shape_of(f).step >= 4) return f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
     return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
 }
 
-INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
+INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
@@ -444,6 +445,13 @@ INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
 #undef STREAM_OF
 }
 
+static void streams_q4_0(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
+    if (LANES == 16 && t->n_tokens <= STREAM_NARROW && t->n_k % 128 == 0)
+        streams(Q4_0_FOURS, w, row_bytes, t);
+    else
+        streams(HT_Q4_0, w, row_bytes, t);
+}
+
 #define PACK(id, name)                                                                             \
     static void pack_##name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,    \
                             uint32_t n_k, const struct ht_panel *p) {                              \
@@ -455,7 +463,7 @@ INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
     static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
         streams(id, w, row_bytes, t);                                                              \
     }
-FORMAT(HT_Q4_0, q4_0)
+PACK(HT_Q4_0, q4_0)
 FORMAT(HT_Q4_1, q4_1)
 FORMAT(HT_Q5_0, q5_0)
 FORMAT(HT_Q5_1, q5_1)
@@ -478,7 +486,7 @@ PACK(HT_TQ1_0, tq1_0)
 
 // The rows of the level's table, by its tiles of groups of 32.
 #define Q8_FORMATS(tile_32, tile_32_min)                                                           \
-    [HT_Q4_0] = {pack_q4_0, tile_32, stream_q4_0, STREAM_TOKENS, STREAM_TOKENS},                   \
+    [HT_Q4_0] = {pack_q4_0, tile_32, streams_q4_0, STREAM_TOKENS, STREAM_TOKENS},                  \
     [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_TOKENS},               \
     [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_TOKENS},                   \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_TOKENS},               \

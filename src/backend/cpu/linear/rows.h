@@ -11,6 +11,10 @@
 #ifndef HT_LINEAR_ROWS_H
 #define HT_LINEAR_ROWS_H
 
+// Q4_0, four blocks at a time: 72 bytes that are turned whole, scales and all, since shuffles are
+// what a stream of few tokens waits for. It takes 18 registers.
+#define Q4_0_FOURS HT_N_FORMATS
+
 // The shape of a format's reading, all compile-time constants.
 struct shape {
     uint32_t unit;       // weights of a block of the format
@@ -21,11 +25,12 @@ struct shape {
     int offset; // of the codes made here: a power of two, or 0
 };
 
-INLINE struct shape shape_of(const enum ht_format f) {
+INLINE struct shape shape_of(const uint32_t f) {
     // Whole bytes and table values come signed where the level wants signed codes.
     const int byte = CODES_SIGNED ? 0 : 128, fp4 = CODES_SIGNED ? 0 : 16;
     switch (f) {
     case HT_Q4_0: return (struct shape){32, 18, 1, 32, false, 8};
+    case Q4_0_FOURS: return (struct shape){128, 72, 4, 32, false, 8};
     case HT_Q4_1: return (struct shape){32, 20, 1, 32, true, 0};
     case HT_Q5_0: return (struct shape){32, 22, 1, 32, false, 16};
     case HT_Q5_1: return (struct shape){32, 24, 1, 32, true, 0};
@@ -154,9 +159,10 @@ INLINE void same_scales(const struct rows *w, const size_t at, vf *scale) {
     for (int g = 0; g < 8; g++) scale[g] = d;
 }
 
-INLINE void scales(const enum ht_format f, const struct rows *w, vf *scale, vf *min) {
+INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
     vi h[4];
     switch (f) {
+    case Q4_0_FOURS: break; // scales_of_fours
     case HT_Q4_1:
     case HT_Q5_1:
         load16(w, 0, h);
@@ -186,7 +192,7 @@ INLINE void load(const int n, const struct rows *w, const size_t at, vi *out) {
 }
 
 // The bytes of high bits that all steps of a block share: at most 8 vectors.
-INLINE void shared(const enum ht_format f, const struct rows *w, vi *high) {
+INLINE void shared(const uint32_t f, const struct rows *w, vi *high) {
     if (f == HT_Q5_K) load(2, w, 16, high);
     if (f == HT_Q3_K) load(2, w, 0, high);
     if (f == HT_IQ3_S) load(1, w, 58, high); // high[2], high[3]: qh
@@ -200,7 +206,7 @@ INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
 // The bytes of a step's first or second halves of blocks, of a format with a scale for each: at
 // most HALF vectors.
 #define HALF 12
-INLINE void raw_half(const enum ht_format f, const struct rows *w, uint32_t step, const int h,
+INLINE void raw_half(const uint32_t f, const struct rows *w, uint32_t step, const int h,
                      const vi *high, vi *r) {
     switch (f) {
     case HT_Q6_K:
@@ -218,9 +224,12 @@ INLINE void raw_half(const enum ht_format f, const struct rows *w, uint32_t step
 }
 
 // A step's bytes: at most 2 * HALF vectors.
-INLINE void raw(const enum ht_format f, const struct rows *w, uint32_t step, const vi *high,
-                vi *r) {
+INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi *high, vi *r) {
     switch (f) {
+    case Q4_0_FOURS: // r[i]: dword i of the 72 bytes; 14 and 15 are read twice
+        load(4, w, 0, r);
+        load16(w, 56, r + 14);
+        break;
     case HT_Q4_0:
     case HT_IQ4_NL: load(1, w, 2, r); break;
     case HT_Q4_1: load(1, w, 4, r); break;
@@ -299,7 +308,7 @@ INLINE vi iq3(const vi *r, const int j, const int i) {
 }
 
 // Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
-INLINE vi codes_half(const enum ht_format f, const vi *r, const int j, const int i) {
+INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i) {
     vi high;
     switch (f) {
     case HT_Q6_K:
@@ -312,9 +321,23 @@ INLINE vi codes_half(const enum ht_format f, const vi *r, const int j, const int
     }
 }
 
+// A block's two bytes of scale begin at byte 18 j, its 16 of codes behind them.
+INLINE vi codes_of_fours(const vi *r, const int j, const int i) {
+    const int at = (18 * j + 2) / 4 + i % 4;
+    vi x = r[at];
+    if (j % 2 == 0) x = (vi)((vu32)x >> 16) | r[at + 1] << 16;
+    return bits(x, i / 4 * 4, 15);
+}
+INLINE void scales_of_fours(const vi *r, vf *scale) {
+    UNROLL(4)
+    for (int j = 0; j < 4; j++)
+        scale[j] = j % 2 ? half_high(r[18 * j / 4]) : half_low(r[18 * j / 4]);
+}
+
 // Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
-INLINE vi codes(const enum ht_format f, const vi *r, const int j, const int i) {
+INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     switch (f) {
+    case Q4_0_FOURS: return codes_of_fours(r, j, i);
     case HT_Q4_0:
     case HT_Q4_1: return nibbles(r, i);
     case HT_Q5_0:
