@@ -24,17 +24,24 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
 
-const struct ht_linear_kernels ht_linear_avx512vnni = {
-    .name = "avx512vnni",
-    .lanes = LANES,
-    .bf16_bytes = 2,
-    .act_q8 = act_q8_level,
-    .act_bf16 = ht_act_bf16_avx512,
-    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
-               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
-               [HT_BF16] = {ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8},
-               Q8_FORMATS(tile_32, tile_32_min)},
-};
+// A level of these kernels: its tiles of codes with a scale for each 32, and how it computes BF16.
+#define LEVEL(id, label, t32, t32_min, ...)                                                        \
+    const struct ht_linear_kernels id = {                                                          \
+        .name = label,                                                                             \
+        .lanes = LANES,                                                                            \
+        .bf16_bytes = 2,                                                                           \
+        .act_q8 = act_q8_level,                                                                    \
+        .act_bf16 = ht_act_bf16_avx512,                                                            \
+        .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4,    \
+                               4},                                                                 \
+                   [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4,    \
+                               4},                                                                 \
+                   [HT_BF16] = {ht_pack_bf16_pairs, __VA_ARGS__},                                  \
+                   Q8_FORMATS(t32, t32_min)},                                                      \
+    }
+
+LEVEL(ht_linear_avx512vnni, "avx512vnni", tile_32, tile_32_min, ht_tile_bf16_pairs,
+      ht_stream_bf16_pairs, 4, 8);
 
 // Whether all scales of a panel are finite and below 2^100, as columns want them.
 INLINE bool ordinary(const struct ht_panel *p, uint32_t n_k) {
@@ -45,12 +52,15 @@ INLINE bool ordinary(const struct ht_panel *p, uint32_t n_k) {
     return reduce_max(most) < 0x71800000;
 }
 
+// From so many tokens on it is worth to turn a panel's codes for AMX (measured: docs/kernels.md).
+#define AMX_TOKENS 48
+
 // Sixteen tokens at a time by AMX, the rest first, since AMX turns the panel's codes.
 INLINE void tiles_amx(ht_tile_fn *columns, ht_tile_fn *rest, const struct ht_panel *p,
                       const struct ht_tile_args *t) {
     struct ht_tile_args r = *t;
     uint32_t whole = t->n_tokens / 16 * 16;
-    if (whole > 0 && !ordinary(p, t->n_k)) whole = 0;
+    if (whole < AMX_TOKENS || !ordinary(p, t->n_k)) whole = 0;
     r.n_tokens -= whole;
     r.act += whole * r.act_stride;
     r.from += whole * r.from_stride;
@@ -67,15 +77,5 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-const struct ht_linear_kernels ht_linear_amx = {
-    .name = "amx",
-    .lanes = LANES,
-    .bf16_bytes = 2,
-    .act_q8 = act_q8_level,
-    .act_bf16 = ht_act_bf16_avx512,
-    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
-               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
-               [HT_BF16] = {ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
-                            HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX},
-               Q8_FORMATS(tile_32_amx, tile_32_min_amx)},
-};
+LEVEL(ht_linear_amx, "amx", tile_32_amx, tile_32_min_amx, ht_tile_bf16_amx, ht_stream_bf16_amx,
+      HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
