@@ -2,25 +2,20 @@
 // The ceilings of level amx beside those of avx512vnni: tiles of 16 x 16 sums of codes, in blocks
 // of 32 as formats have them (a tile instruction takes as long for 32 codes as for 64), and of
 // bf16. No state; any thread.
-#include <stddef.h>
-
 #include "backend/cpu/peak.h"
 #include "backend/cpu/vec_unroll.h"
+#include "backend/cpu/x86/tile.h"
 
 #define SIDE 16
 
 // Tiles 0 .. 3: sums, 4: 16 rows of act_bytes, 5: what they are multiplied by; all zero.
 static INLINE void configure(uint32_t act_bytes) {
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t n_rows[16];
-    } c __attribute__((aligned(64))) = {.palette = 1};
+    struct tile_config c = {.palette = 1};
     for (int t = 0; t < 6; t++) {
         c.row_bytes[t] = (uint16_t)(t == 4 ? act_bytes : SIDE * 4);
         c.n_rows[t] = (uint8_t)(t == 5 ? act_bytes / 4 : SIDE);
     }
-    __asm__ volatile("ldtilecfg %0" ::"m"(c));
+    TILE_CONFIGURE(c);
     __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"
                      "tilezero %%tmm4\n\ttilezero %%tmm5" ::);
 }
@@ -36,7 +31,7 @@ static INLINE void configure(uint32_t act_bytes) {
             UNROLL                                                                                 \
             for (int i = 0; i < HT_PEAK_SUMS / 4; i++) FOUR(op);                                   \
         }                                                                                          \
-        __asm__ volatile("tilerelease" ::);                                                        \
+        TILE_RELEASE();                                                                            \
     }
 LOOP(int8_amx, "tdpbssd", 32)
 LOOP(bf16_amx, "tdpbf16ps", 64)

@@ -16,30 +16,20 @@
 #include "backend/cpu/linear/x86/amx.h"
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
+#include "backend/cpu/x86/tile.h"
 
 #define SIDE 16 // tokens, and weight rows, of a tile
 
-// Tiles: 0 .. 3 sums, 4 and 5 activations, 6 and 7 weights. Own asm, since gcc 12's intrinsics let
-// the compiler believe that a configuration, or a tile's memory, is not read.
-#define TILE_LOAD(t, p, stride)                                                                    \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"((size_t)(stride)) : "memory")
-#define TILE_STORE(t, p, step)                                                                     \
-    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((size_t)(step)) : "memory")
-#define TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" #t ::)
+// Tiles: 0 .. 3 sums, 4 and 5 activations, 6 and 7 weights.
 #define TILE_CODES(sum, act, w)                                                                    \
     __asm__ volatile("tdpbssd %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
 #define TILE_BF16(sum, act, w)                                                                     \
     __asm__ volatile("tdpbf16ps %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
-#define TILE_RELEASE() __asm__ volatile("tilerelease" ::)
 
 // Tokens of the upper and of the lower activations (0: those tiles are not used), of act_bytes of a
 // row at a time.
 static void configure(uint32_t upper, uint32_t lower, uint32_t act_bytes) {
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t n_rows[16];
-    } c __attribute__((aligned(64))) = {.palette = 1};
+    struct tile_config c = {.palette = 1};
     const uint32_t tokens[8] = {upper, upper, lower, lower, upper, lower};
     for (int t = 0; t < 6; t++) {
         c.row_bytes[t] = (uint16_t)(tokens[t] == 0 ? 0 : t < 4 ? SIDE * 4 : act_bytes);
@@ -47,7 +37,7 @@ static void configure(uint32_t upper, uint32_t lower, uint32_t act_bytes) {
     }
     c.row_bytes[6] = c.row_bytes[7] = SIDE * 4;
     c.n_rows[6] = c.n_rows[7] = (uint8_t)(act_bytes / 4);
-    __asm__ volatile("ldtilecfg %0" ::"m"(c));
+    TILE_CONFIGURE(c);
 }
 
 // ---- codes -------------------------------------------------------------------------------------
