@@ -53,10 +53,11 @@ void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, ui
                            void *dst, size_t row_bytes);
 
 // What a thread has asked the memory for ahead of its use: the first n_lines cache lines of each of
-// the rows at `at` that a stream reads side by side.
+// the first n_rows rows at `at`.
 struct ht_linear_asked {
     const uint8_t *at;
     size_t n_lines;
+    uint32_t n_rows;
 };
 
 // Weights that a thread reads next, and the bytes of one of their rows; at is NULL: not known.

@@ -105,13 +105,24 @@ struct ht_linear_format {
 
 struct ht_linear_kernels {
     const char *name;
-    uint32_t lanes;      // rows that a stream reads side by side
+    uint32_t lanes; // rows that a stream reads side by side
+    // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
+    uint32_t address_tokens;
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
     void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
     void (*act_bf16)(const float *x, uint32_t n_in, void *dst);
     struct ht_linear_format format[HT_N_FORMATS];
 };
+
+// How many rows ahead a stream asks, so that they are on their way when it begins to read them: as
+// many as it reads side by side, but by address a whole group of them, as long as that is short.
+#define HT_LEAD_BYTES 65536
+static inline uint32_t ht_lead_rows(const struct ht_linear_kernels *k, size_t row_bytes,
+                                    uint32_t n_tokens) {
+    bool group = n_tokens <= k->address_tokens && row_bytes * HT_ROW_GROUP <= HT_LEAD_BYTES;
+    return group ? HT_ROW_GROUP : k->lanes;
+}
 
 extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)

@@ -77,6 +77,11 @@ static size_t act_bytes(const struct ht_linear_kernels *k, enum ht_format f, uin
     }
 }
 
+static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
+    const struct ht_format_info *info = info_of(f);
+    return (size_t)(n_k / info->block_len) * info->block_bytes;
+}
+
 // A stream takes as many weights of a row at once as leave the activations, which it reads again
 // for every few rows, in an L1 cache: the more it takes, the further ahead it asks.
 #define STREAM_ACT_BYTES 32768
@@ -85,11 +90,6 @@ static uint32_t stream_chunk(const struct ht_linear_kernels *k, enum ht_format f
                              uint32_t n_tokens) {
     size_t n = STREAM_ACT_BYTES / act_bytes(k, f, HT_CHUNK_Q8) / n_tokens;
     return n > 0 ? (uint32_t)n * HT_CHUNK_Q8 : HT_CHUNK_Q8;
-}
-
-static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
-    const struct ht_format_info *info = info_of(f);
-    return (size_t)(n_k / info->block_len) * info->block_bytes;
 }
 
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
@@ -236,7 +236,8 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
         if (stream) {
             stream_passes(f, rows, stride, &t);
-            *asked = (struct ht_linear_asked){t.ahead, (t.ahead_bytes + 63) / 64};
+            *asked = (struct ht_linear_asked){t.ahead, (t.ahead_bytes + 63) / 64,
+                                              ht_lead_rows(k, stride, t.n_tokens)};
         } else {
             f->pack(info, rows, stride, t.n_k, &s->panel);
             f->tile(&s->panel, &t);
@@ -249,13 +250,28 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
+// Lines [from, to) of rows [row, end).
+static void ask_rows(struct ht_linear_next next, size_t from, size_t to, uint32_t row,
+                     uint32_t end) {
+    for (size_t line = from; line < to; line++)
+        for (uint32_t r = row; r < end; r++)
+            __builtin_prefetch(next.at + r * next.row_bytes + line * 64, 0, 2);
+}
+
 void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
                    struct ht_linear_next next) {
     if (!next.at) return;
-    if (asked->at != next.at) *asked = (struct ht_linear_asked){next.at, 0};
-    for (; asked->n_lines * 64 < next.row_bytes; asked->n_lines++)
-        for (uint32_t r = 0; r < k->lanes; r++)
-            __builtin_prefetch(next.at + r * next.row_bytes + asked->n_lines * 64, 0, 2);
+    if (asked->at != next.at) *asked = (struct ht_linear_asked){.at = next.at};
+    uint32_t n_rows = ht_lead_rows(k, next.row_bytes, 1);
+    size_t n_lines = (next.row_bytes + 63) / 64;
+    if (asked->n_lines < n_lines) {
+        ask_rows(next, asked->n_lines, n_lines, 0, asked->n_rows);
+        asked->n_lines = n_lines;
+    }
+    if (asked->n_rows < n_rows) {
+        ask_rows(next, 0, n_lines, asked->n_rows, n_rows);
+        asked->n_rows = n_rows;
+    }
 }
 
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,

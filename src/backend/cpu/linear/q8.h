@@ -15,17 +15,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/linear/rows.h"
-
-#define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
-// Formats that are read in steps of four blocks or more run out of registers, and of code size,
-// earlier; so does Q5_K.
-#define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
-#define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
-#define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
-#ifndef STREAM_CHAINS
-#define STREAM_CHAINS 1
-#endif
+#include "backend/cpu/linear/q8_stream.h"
 
 // ---- activations -------------------------------------------------------------------------------
 
@@ -133,21 +123,6 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
 }
 
 // ---- the tile ----------------------------------------------------------------------------------
-
-INLINE vi broadcast4(const int8_t *q) {
-    int32_t v;
-    __builtin_memcpy(&v, q, 4);
-    return splat_int(v);
-}
-
-// The main term, in the order of linear.h.
-INLINE vf fold(vf y, vi isum, vf scale, float a_scale) {
-    return fma_add(__builtin_convertvector(isum, vf) * scale, splat(a_scale), y);
-}
-
-INLINE const struct ht_act_q8 *act_of(const uint8_t *act, size_t stride, uint32_t token) {
-    return (const void *)(act + token * stride);
-}
 
 INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
@@ -259,199 +234,6 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
     tiles(16, true, p, t);
 }
 
-// ---- streaming ---------------------------------------------------------------------------------
-
-// The sum's start for codes of this format: minus offset times the sum of q; bias is -128 times it.
-INLINE vi start(const uint32_t f, int32_t bias) {
-    const int offset = shape_of(f).offset;
-    return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
-}
-
-// One block of 32 weights with one scale, of LANES rows, times n tokens: batch b of n_batches that
-// share what is asked for. made: the block's codes, or NULL.
-INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const int j,
-                         const vi *made, const uint8_t *act, size_t stride, const vf *scale,
-                         const vf *min, struct asker *asker, const uint32_t b,
-                         const uint32_t n_batches, vf *y) {
-    const struct shape s = shape_of(f);
-    // Codes made with an offset are unsigned, whatever the panel of the level holds.
-    const bool small = s.offset > 0 || s.has_min;
-    // Sums of exact integers may be split: few tokens have too few chains to hide a product.
-    const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
-    vi sum[STREAM_NARROW][STREAM_CHAINS];
-    UNROLL(8)
-    for (uint32_t i = 0; i < n; i++) {
-        sum[i][0] = start(f, act_of(act, stride, i)->bias);
-        UNROLL(4)
-        for (uint32_t c = 1; c < n_chains; c++) sum[i][c] = splat_int(0);
-    }
-    UNROLL(8)
-    for (uint32_t c = 0; c < 8; c++) {
-        vi code = made ? made[c] : codes(f, r, j, (int)c);
-        ask(asker, LANES * s.unit_bytes * 32 / s.unit, 8 * b + c, 8 * n_batches);
-        UNROLL(8)
-        for (uint32_t i = 0; i < n; i++) {
-            vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
-            *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
-        }
-    }
-    UNROLL(8)
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ht_act_q8 *a = act_of(act, stride, i);
-        UNROLL(4)
-        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
-        y[i] = fold(y[i], sum[i][0], *scale, a->scale);
-        if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
-    }
-}
-
-// The same of more tokens than there are registers for a sum of integers each: the codes are made
-// first, and some tokens follow the others.
-INLINE void stream_wide(const uint32_t f, const uint32_t n, const vi *r, const int j,
-                        const uint8_t *act, size_t stride, const vf *scale, const vf *min,
-                        struct asker *asker, vf *y) {
-    const uint32_t n_batches = (n + 5) / 6;
-    vi code[8];
-    UNROLL(8)
-    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c);
-    UNROLL(3)
-    for (uint32_t b = 0; b < n_batches; b++) {
-        const uint32_t from = n * b / n_batches, to = n * (b + 1) / n_batches;
-        stream_block(f, to - from, r, j, code, act + from * stride, stride, scale, min, asker, b,
-                     n_batches, y + from);
-    }
-}
-
-// Four blocks of a format whose halves of blocks have scales of their own. What the first halves
-// need is read, multiplied and gone before the second halves are read, for which there would be no
-// registers; sums of integers wait for their turn.
-INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows *w,
-                          const uint32_t step, const vi *high, const uint8_t *act, size_t stride,
-                          const vf *scale, const vf *min, struct asker *asker, vf *y) {
-    const struct shape s = shape_of(f);
-    vi first[4][STREAM_TOKENS];
-    UNROLL(2)
-    for (uint32_t h = 0; h < 2; h++) {
-        const uint32_t n_bytes = LANES * s.unit_bytes / 2;
-        vi r[HALF];
-        ask(asker, n_bytes, 5 * h, 10);
-        raw_half(f, w, step, (int)h, high, r);
-        UNROLL(4)
-        for (uint32_t j = 0; j < 4; j++) {
-            const uint8_t *block = act + j * sizeof(struct ht_act_q8);
-            vi sum[STREAM_TOKENS];
-            UNROLL(3)
-            for (uint32_t i = 0; i < n; i++)
-                sum[i] = start(f, act_of(block, stride, i)->bias_half[h]);
-            UNROLL(4)
-            for (uint32_t c = 0; c < 4; c++) {
-                vi code = codes_half(f, r, (int)j, (int)c);
-                if (c == 0) ask(asker, n_bytes, 5 * h + 1 + j, 10);
-                UNROLL(3)
-                for (uint32_t i = 0; i < n; i++)
-                    sum[i] = dot4_small(sum[i], code,
-                                        broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4));
-            }
-            UNROLL(3)
-            for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = act_of(block, stride, i);
-                if (h == 0) {
-                    first[j][i] = sum[i];
-                } else {
-                    y[i] = fold(y[i], first[j][i], scale[2 * j], a->scale);
-                    if (s.has_min) y[i] = fma_sub(min[2 * j], splat(a->sum_half[0]), y[i]);
-                    y[i] = fold(y[i], sum[i], scale[2 * j + 1], a->scale);
-                    if (s.has_min) y[i] = fma_sub(min[2 * j + 1], splat(a->sum_half[1]), y[i]);
-                }
-            }
-        }
-    }
-}
-
-// n tokens x 32 rows over a chunk, out of the file's bytes.
-INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t row_bytes,
-                   const struct ht_tile_args *t) {
-    const struct shape s = shape_of(f);
-    const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
-    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        const uint8_t *act = t->act;
-        struct rows q = rows_of(w, row_bytes);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part + 1 == PARTS, t);
-        const float *from = t->from + LANES * part;
-        float *to = t->to + LANES * part;
-        vf y[STREAM_TOKENS];
-        UNROLL(16)
-        for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
-        for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
-            vf scale[16], min[16];
-            vi high[8];
-            scales(f, &q, scale, min);
-            shared(f, &q, high);
-            const vf *sc = scale, *m = min;
-            for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
-                if (s.group == 16) {
-                    stream_halves(f, n, &q, step, high, act, t->act_stride, sc, m, &asker, y);
-                    act += 4 * sizeof(struct ht_act_q8);
-                    sc += 8;
-                    m += 8;
-                    continue;
-                }
-                vi r[2 * HALF];
-                raw(f, &q, step, high, r);
-                if (f == Q4_0_FOURS) scales_of_fours(r, scale);
-                UNROLL(8)
-                for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
-                    if (n <= STREAM_NARROW)
-                        stream_block(f, n, r, (int)j, NULL, act, t->act_stride, sc, m, &asker, 0, 1,
-                                     y);
-                    else
-                        stream_wide(f, n, r, (int)j, act, t->act_stride, sc, m, &asker, y);
-                }
-            }
-        }
-        UNROLL(16)
-        for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
-        ask_rest(&asker, n_bytes);
-    }
-}
-
-// The most tokens that a format's stream takes.
-INLINE uint32_t stream_limit(const uint32_t f) {
-    if (shape_of(f).step >= 4) return f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
-    return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
-}
-
-INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
-                    const struct ht_tile_args *t) {
-    const uint32_t m = stream_limit(f);
-#define STREAM_OF(n)                                                                               \
-    case n:                                                                                        \
-        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
-        break
-    switch (t->n_tokens) { // those of ht_stream_tokens
-        STREAM_OF(1);
-        STREAM_OF(2);
-        STREAM_OF(3);
-        STREAM_OF(4);
-        STREAM_OF(5);
-        STREAM_OF(6);
-        STREAM_OF(8);
-        STREAM_OF(10);
-        STREAM_OF(12);
-        STREAM_OF(14);
-        STREAM_OF(16);
-    default: break;
-    }
-#undef STREAM_OF
-}
-
-static void streams_q4_0(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
-    if (LANES == 16 && t->n_tokens <= STREAM_NARROW && t->n_k % 128 == 0)
-        streams(Q4_0_FOURS, w, row_bytes, t);
-    else
-        streams(HT_Q4_0, w, row_bytes, t);
-}
-
 #define PACK(id, name)                                                                             \
     static void pack_##name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,    \
                             uint32_t n_k, const struct ht_panel *p) {                              \
@@ -463,7 +245,7 @@ static void streams_q4_0(const uint8_t *w, size_t row_bytes, const struct ht_til
     static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
         streams(id, w, row_bytes, t);                                                              \
     }
-PACK(HT_Q4_0, q4_0)
+FORMAT(HT_Q4_0, q4_0)
 FORMAT(HT_Q4_1, q4_1)
 FORMAT(HT_Q5_0, q5_0)
 FORMAT(HT_Q5_1, q5_1)
@@ -484,22 +266,22 @@ PACK(HT_TQ1_0, tq1_0)
 #undef FORMAT
 #undef PACK
 
-// The rows of the level's table, by its tiles of groups of 32.
-#define Q8_FORMATS(tile_32, tile_32_min)                                                           \
-    [HT_Q4_0] = {pack_q4_0, tile_32, streams_q4_0, STREAM_TOKENS, STREAM_TOKENS},                  \
-    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream_q4_1, STREAM_TOKENS, STREAM_TOKENS},               \
-    [HT_Q5_0] = {pack_q5_0, tile_32, stream_q5_0, STREAM_TOKENS, STREAM_TOKENS},                   \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream_q5_1, STREAM_TOKENS, STREAM_TOKENS},               \
-    [HT_Q8_0] = {pack_q8_0, tile_32, stream_q8_0, STREAM_TOKENS, STREAM_TOKENS},                   \
-    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream_q2_k, STREAM_FEW, STREAM_FEW},                     \
-    [HT_Q3_K] = {pack_q3_k, tile_16, stream_q3_k, STREAM_FEW, STREAM_FEW},                         \
-    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream_q4_k, STREAM_TOKENS, STREAM_TOKENS},               \
-    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},               \
-    [HT_Q6_K] = {pack_q6_k, tile_16, stream_q6_k, STREAM_FEW, STREAM_FEW},                         \
-    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream_iq4_nl, STREAM_TOKENS, STREAM_TOKENS},             \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream_iq4_xs, STREAM_TOKENS, STREAM_TOKENS},             \
-    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream_tq2_0, STREAM_FEW, STREAM_FEW},                      \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream_mxfp4, STREAM_TOKENS, STREAM_TOKENS},                \
+// The rows of the level's table, by its tiles of groups of 32 and how its streams' names begin.
+#define Q8_FORMATS(tile_32, tile_32_min, stream)                                                   \
+    [HT_Q4_0] = {pack_q4_0, tile_32, stream##_q4_0, STREAM_TOKENS, STREAM_TOKENS},                 \
+    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, STREAM_TOKENS, STREAM_TOKENS},             \
+    [HT_Q5_0] = {pack_q5_0, tile_32, stream##_q5_0, STREAM_TOKENS, STREAM_TOKENS},                 \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_TOKENS, STREAM_TOKENS},             \
+    [HT_Q8_0] = {pack_q8_0, tile_32, stream##_q8_0, STREAM_TOKENS, STREAM_TOKENS},                 \
+    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
+    [HT_Q3_K] = {pack_q3_k, tile_16, stream##_q3_k, STREAM_FEW, STREAM_FEW},                       \
+    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream##_q4_k, STREAM_TOKENS, STREAM_TOKENS},             \
+    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},             \
+    [HT_Q6_K] = {pack_q6_k, tile_16, stream##_q6_k, STREAM_FEW, STREAM_FEW},                       \
+    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream##_iq4_nl, STREAM_TOKENS, STREAM_TOKENS},           \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, STREAM_TOKENS, STREAM_TOKENS},           \
+    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream##_tq2_0, STREAM_FEW, STREAM_FEW},                    \
+    [HT_MXFP4] = {pack_mxfp4, tile_32, stream##_mxfp4, STREAM_TOKENS, STREAM_TOKENS},              \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
 
 #endif

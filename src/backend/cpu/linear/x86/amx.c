@@ -18,6 +18,9 @@
 #include "backend/cpu/linear/x86/vec_avx512.h"
 #include "backend/cpu/x86/tile.h"
 
+#define ASK_BY_ADDRESS 1
+#include "backend/cpu/linear/ask.h"
+
 #define SIDE 16 // tokens, and weight rows, of a tile
 
 // Tiles: 0 .. 3 sums, 4 and 5 activations, 6 and 7 weights.
@@ -211,7 +214,7 @@ void ht_stream_bf16_amx(const uint8_t *w, size_t row_bytes, const struct ht_tile
     configure(t->n_tokens, 0, DEPTH_BYTES);
     for (uint32_t part = 0; part < HT_ROW_GROUP / SIDE; part++, w += SIDE * row_bytes) {
         struct rows q = rows_of(w, row_bytes);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part == 1, t);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
         TILE_LOAD(0, t->from + SIDE * part, t->from_stride * sizeof(float));
         for (uint32_t k = 0; k < t->n_k; k += DEPTH, rows_advance(&q, DEPTH_BYTES)) {
             load64(&q, panel[k / DEPTH % 2]);

@@ -4,10 +4,11 @@
 // the same instruction, for machines that have only that one. No state; any thread.
 #include "backend/cpu/linear/x86/vec_avx2.h"
 
-#define CODES_SIGNED  0
-#define TILE_VECTORS  1
-#define TILE_TOKENS   6
-#define STREAM_TOKENS 3
+#define CODES_SIGNED   0
+#define TILE_VECTORS   1
+#define TILE_TOKENS    6
+#define STREAM_TOKENS  3
+#define ASK_BY_ADDRESS 1
 
 INLINE vi dot4(vi acc, vi code, vi q) {
 #if defined(__AVXVNNI__)
@@ -24,11 +25,12 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 const struct ht_linear_kernels ht_linear_avx2vnni = {
     .name = "avx2vnni",
     .lanes = LANES,
+    .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_scalar,
     .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
-               Q8_FORMATS(tile_32, tile_32_min)},
+               Q8_FORMATS(tile_32, tile_32_min, stream)},
 };

@@ -3,10 +3,11 @@
 // bits, unsigned magnitude times signed, pairs of those in 32. No state; any thread.
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
-#define CODES_SIGNED  1
-#define TILE_VECTORS  2
-#define TILE_TOKENS   5
-#define STREAM_TOKENS 1
+#define CODES_SIGNED   1
+#define TILE_VECTORS   2
+#define TILE_TOKENS    5
+#define STREAM_TOKENS  1
+#define ASK_BY_ADDRESS 1
 
 INLINE vi dot4_small(vi acc, vi code, vi q) {
     __m512i pairs = _mm512_maddubs_epi16((__m512i)code, (__m512i)q);
@@ -33,11 +34,12 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 const struct ht_linear_kernels ht_linear_avx512 = {
     .name = "avx512",
     .lanes = LANES,
+    .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
     .act_q8 = act_q8_level,
     .act_bf16 = ht_act_bf16_scalar,
     .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
                [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
                [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 4},
-               Q8_FORMATS(tile_32, tile_32_min)},
+               Q8_FORMATS(tile_32, tile_32_min, stream)},
 };

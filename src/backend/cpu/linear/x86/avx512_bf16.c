@@ -5,6 +5,8 @@
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
+#include "backend/cpu/linear/ask.h"
+
 #define TILE_TOKENS   12
 #define STREAM_TOKENS 4
 
@@ -107,7 +109,7 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part == 1, t);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];

@@ -10,10 +10,7 @@
 #define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
 
-INLINE vi dot4(vi acc, vi code, vi q) {
-    return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)code, (__m512i)q);
-}
-#define dot4_small dot4
+#include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/act_avx512.h"
@@ -24,24 +21,25 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
 
-// A level of these kernels: its tiles of codes with a scale for each 32, and how it computes BF16.
-#define LEVEL(id, label, t32, t32_min, ...)                                                        \
+// A level of these kernels: how many tokens' streams ask by address, its tiles of codes with a
+// scale for each 32, how its streams' names begin, that of F16, and how it computes BF16.
+#define LEVEL(id, label, address, t32, t32_min, stream, f16, ...)                                  \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
+        .address_tokens = address,                                                                 \
         .bf16_bytes = 2,                                                                           \
         .act_q8 = act_q8_level,                                                                    \
         .act_bf16 = ht_act_bf16_avx512,                                                            \
         .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4,    \
                                4},                                                                 \
-                   [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4,    \
-                               4},                                                                 \
+                   [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = {ht_pack_bf16_pairs, __VA_ARGS__},                                  \
-                   Q8_FORMATS(t32, t32_min)},                                                      \
+                   Q8_FORMATS(t32, t32_min, stream)},                                              \
     }
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", tile_32, tile_32_min, ht_tile_bf16_pairs,
-      ht_stream_bf16_pairs, 4, 8);
+LEVEL(ht_linear_avx512vnni, "avx512vnni", 0, tile_32, tile_32_min, stream, ht_stream_f16_avx512,
+      ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8);
 
 // Whether all scales of a panel are finite and below 2^100, as columns want them.
 INLINE bool ordinary(const struct ht_panel *p, uint32_t n_k) {
@@ -77,5 +75,5 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", tile_32_amx, tile_32_min_amx, ht_tile_bf16_amx, ht_stream_bf16_amx,
-      HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
+LEVEL(ht_linear_amx, "amx", HT_FEW, tile_32_amx, tile_32_min_amx, ht_few, ht_few_f16,
+      ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);

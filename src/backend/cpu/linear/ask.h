@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// What kernels ask the memory for ahead of its use. A level's header of vectors includes it; the
+// level may say in front
+//   ASK_BY_ADDRESS   1: its streams ask in the order of addresses (default 0)
+// Which order reads faster depends on the processor (docs/kernels.md, "Memory").
+#ifndef HT_LINEAR_ASK_H
+#define HT_LINEAR_ASK_H
+
+#include "backend/cpu/linear/vec.h"
+
+#ifndef ASK_BY_ADDRESS
+#define ASK_BY_ADDRESS 0
+#endif
+
+#if !ASK_BY_ADDRESS
+// Lines that a stream asks for while it works on LANES rows, into the L2 cache (to L1 is far slower
+// on Zen 4): those of the LANES rows behind them, in the order in which they will be read. So when
+// the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for
+// at a time: a burst holds up every load behind it.
+struct asker {
+    const uint8_t *line; // of row `row`
+    size_t stride;       // from row to row
+    uint32_t row, left;  // left: lines of each row
+    uint32_t rest;       // bytes read, beyond those that lines were asked for
+};
+
+// While LANES rows from w on are read, n_bytes of each: part `part` of a group.
+INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
+                             const struct ht_tile_args *t) {
+    const bool last = (part + 1) * LANES == HT_ROW_GROUP;
+    const uint32_t n_lines = (uint32_t)((last ? t->ahead_bytes : n_bytes) + 63) / 64;
+    if (last) return (struct asker){t->ahead, t->ahead_stride, 0, n_lines, 0};
+    return (struct asker){w + LANES * stride, stride, 0, n_lines, 0};
+}
+
+// A line of each of so many rows is asked for at a time, so that counting them costs less.
+#define ASK_LINES 4
+
+INLINE void ask_lines(struct asker *a) {
+    // gcc's scheduler would gather them in one place.
+    __asm__ volatile("" : "+r"(a->line));
+    UNROLL(4)
+    for (int i = 0; i < ASK_LINES; i++, a->line += a->stride) __builtin_prefetch(a->line, 0, 2);
+    a->row += ASK_LINES;
+    if (a->row < LANES) return;
+    a->row = 0;
+    a->line += 64 - LANES * a->stride;
+    if (--a->left == 0) a->stride = 64 / LANES; // no more: the same line again and again
+}
+
+#else
+// Lines that a stream asks for while it works on LANES rows. Into L2, one at a time, those of the
+// same part of the group behind, or, where rows are long, of the LANES rows behind: in the order of
+// addresses, where the processor follows by itself, or that of reading, where rows are so long that
+// addresses would be too far ahead, or have gaps. Into L1 the rows' own, NEAR lines before they are
+// read: they are in L2 by then, but as long as lines from memory occupy what L1 has for its misses,
+// a load that L2 could answer has to wait for the memory, too.
+struct asker {
+    const uint8_t *line;
+    size_t step, wrap;            // to the next line of a run, and from its end to the next run
+    uint32_t run, left, n_runs;   // lines of a run, and what is left of this one
+    uint32_t near_row, near_left; // rows left of this line, lines left of these rows
+    const uint8_t *near;
+    size_t near_stride;
+    struct ht_linear_next then; // the rows whose lines are near next
+    uint32_t rest;              // bytes read, beyond those that lines were asked for
+};
+#define NEAR            2
+#define MOST_BY_ADDRESS 4608 // bytes of a row
+
+INLINE void ask_then(struct asker *a) {
+    a->near = a->then.at;
+    a->near_stride = a->then.row_bytes;
+    a->near_left = UINT32_MAX;
+}
+
+INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
+                             const struct ht_tile_args *t) {
+    const bool last = (part + 1) * LANES == HT_ROW_GROUP;
+    const bool group = stride * HT_ROW_GROUP <= HT_LEAD_BYTES; // asks a group ahead
+    struct asker a = {.near = w + NEAR * 64, .near_stride = stride, .near_row = LANES};
+    uint32_t n_lines = (uint32_t)(n_bytes + 63) / 64;
+    a.near_left = n_lines - NEAR;
+    a.then = (struct ht_linear_next){w + LANES * stride, stride};
+    if (last) a.then = (struct ht_linear_next){t->ahead, t->ahead_stride};
+    if (n_lines <= NEAR) ask_then(&a);
+    a.line = group ? t->ahead + part * LANES * t->ahead_stride : a.then.at;
+    size_t next_stride = group ? t->ahead_stride : a.then.row_bytes;
+    size_t next_bytes = group || last ? t->ahead_bytes : n_bytes;
+    if (next_bytes == next_stride && next_bytes <= MOST_BY_ADDRESS) {
+        a.step = 64;
+        a.run = (uint32_t)(LANES * next_bytes + 63) / 64;
+        a.n_runs = 1;
+    } else {
+        a.step = next_stride;
+        a.run = LANES;
+        a.n_runs = (uint32_t)(next_bytes + 63) / 64;
+        a.wrap = 64 - LANES * next_stride;
+    }
+    a.left = a.run;
+    return a;
+}
+
+#define ASK_LINES 1
+
+INLINE void ask_lines(struct asker *a) {
+    // gcc's scheduler would gather them in one place.
+    __asm__ volatile("" : "+r"(a->line));
+    __builtin_prefetch(a->line, 0, 2);
+    __builtin_prefetch(a->near, 0, 3);
+    a->line += a->step;
+    a->near += a->near_stride;
+    if (--a->left == 0) {
+        a->left = a->run;
+        a->line += a->wrap;
+        if (--a->n_runs == 0) { // no more: the same line again and again
+            a->step = a->wrap = 0;
+            a->n_runs = UINT32_MAX;
+        }
+    }
+    if (--a->near_row == 0) {
+        a->near_row = LANES;
+        a->near += 64 - LANES * a->near_stride;
+        if (--a->near_left == 0) ask_then(a);
+    }
+}
+#endif
+
+#define ASK_BYTES (64 * ASK_LINES)
+
+// Part i of n_parts of the work in which n_bytes are read.
+INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts) {
+    const uint32_t all = n_bytes / ASK_BYTES, n = all * (i + 1) / n_parts - all * i / n_parts;
+    UNROLL(4)
+    for (uint32_t l = 0; l < n; l++) ask_lines(a);
+    if (i + 1 < n_parts || n_bytes % ASK_BYTES == 0) return;
+    a->rest += n_bytes % ASK_BYTES;
+    if (a->rest < ASK_BYTES) return;
+    a->rest -= ASK_BYTES;
+    ask_lines(a);
+}
+
+// Behind LANES rows of n_bytes: a row has a line more than its bytes fill.
+INLINE void ask_rest(struct asker *a, size_t n_bytes) {
+    a->rest += (uint32_t)(-n_bytes & 63) * LANES;
+    for (; a->rest >= ASK_BYTES; a->rest -= ASK_BYTES) ask_lines(a);
+}
+
+// Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from
+// token to token: they arrive while the sums are made.
+INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const int n_rows) {
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int r = 0; r + 16 <= n_rows; r += 16) __builtin_prefetch(to + i * stride + r);
+    }
+}
+
+// The lines to ask for in the inner loop of a tile: of n_rows rows, evenly over all its turns.
+struct ahead {
+    const uint8_t *line, *end; // of the row's part
+    uint32_t n_rows, lines_a_step;
+};
+
+// n_steps: how often the loop will ask, at least.
+INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_steps) {
+    // As many a row as ahead_step asks for.
+    const uint32_t n_lines = HT_ROW_GROUP * ((t->ahead_bytes + 126) / 64);
+    return (struct ahead){t->ahead, t->ahead + t->ahead_bytes, t->ahead_bytes ? HT_ROW_GROUP : 0,
+                          n_lines / n_steps + 1};
+}
+
+INLINE void ahead_step(struct ahead *a, const struct ht_tile_args *t) {
+    for (uint32_t i = 0; i < a->lines_a_step && a->n_rows > 0; i++) {
+        __builtin_prefetch(a->line, 0, 2);
+        a->line += 64;
+        if (a->line < a->end + 63) continue;
+        a->end += t->ahead_stride;
+        a->line = a->end - t->ahead_bytes;
+        a->n_rows--;
+    }
+}
+
+#endif
