@@ -166,6 +166,22 @@ void bench_print_row(struct bench *b, const struct test *t) {
     b->n_printed++;
 }
 
+// Where the weights lie, now that they have been read.
+static void print_pages(const struct bench *b) {
+    const hearth_file *f = hearth_model_file(b->model);
+    uint64_t n_large, n = hearth_file_bytes(f);
+    bool known = hearth_file_large_pages(f, &n_large);
+    if (b->a->json) {
+        printf(",\n  \"mapped\": %s", b->a->no_mmap ? "false" : "true");
+        if (known) printf(",\n  \"large_page_bytes\": %" PRIu64, n_large);
+    } else if (known && n >= (2 << 20)) {
+        printf("\nthe file is %s, %.0f %% of it on 2 MB pages\n",
+               b->a->no_mmap ? "in memory" : "mapped", 100 * (double)n_large / (double)n);
+    }
+}
+
 void bench_print_end(struct bench *b) {
-    if (b->a->json) puts("\n  ]\n}");
+    if (b->a->json) printf("\n  ]");
+    print_pages(b);
+    if (b->a->json) puts("\n}");
 }

@@ -30,8 +30,8 @@ static const struct option run_options[] = {
 };
 static const struct option_group run_group = {"Generation", run_options,
                                               sizeof(run_options) / sizeof(run_options[0])};
-static const struct option_group *const run_groups[] = {&group_prompt, &run_group, &group_sampling,
-                                                        &group_engine, &group_common};
+static const struct option_group *const run_groups[] = {&group_prompt, &run_group,  &group_sampling,
+                                                        &group_engine, &group_file, &group_common};
 
 struct run {
     const struct args *a;

@@ -92,6 +92,11 @@ struct hearth_tensor_info {
 // Opens and checks header, metadata and tensor table; reads no tensor. Split files: give any part;
 // all are opened.
 HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
+// The same, with the file (all parts) read into memory of this process instead of mapped: it takes
+// the time of reading it, shares nothing with other processes, and lies on pages of 2 MB where the
+// system has any, which a mapped file does only if the file system and the way it came into the
+// cache allow it. E_NOMEM where there is too little.
+HEARTH_TRY hearth_file_open_copy(const char *path, hearth_file **out, struct hearth_error *err);
 // The same over bytes that the caller keeps until close (the built-in model, a file inside
 // another).
 HEARTH_TRY hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,
@@ -100,6 +105,10 @@ HEARTH_API void hearth_file_close(hearth_file *f); // accepts NULL
 HEARTH_API uint64_t hearth_file_bytes(const hearth_file *f);
 HEARTH_API uint32_t hearth_file_gguf_version(const hearth_file *f);
 HEARTH_API size_t hearth_file_n_parts(const hearth_file *f);
+// How many of its bytes lie on pages of 2 MB now, among those that were touched: false, and 0,
+// where the system does not tell, or the bytes are the caller's. Generation may be slower by a
+// tenth and more where they do not.
+HEARTH_API bool hearth_file_large_pages(const hearth_file *f, uint64_t *n_bytes);
 HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 // Key, type ("u32", "str", "arr[str,151936]") and value of metadata entry i. The value is written
 // as JSON into buf (0-terminated); arrays longer than max_items are cut with "..." as the last
@@ -219,14 +228,14 @@ struct hearth_engine_options {
 HEARTH_API void hearth_engine_options_default(struct hearth_engine_options *o);
 
 struct hearth_memory { // bytes
-    uint64_t weights;  // mapped from the file, shared with other processes
+    uint64_t weights;  // mapped from the file and shared with other processes, or its copy
     uint64_t packed;   // weights kept in another layout beside the mapping
     uint64_t kv;       // for n_seqs sequences of n_ctx
     uint64_t scratch;  // activations, logits and tables of a pass
     uint64_t tokenizer;
     uint64_t other; // plan, tables, engine state, program (estimated)
     uint64_t total;
-    uint64_t available; // what the machine or the cgroup has for us now
+    uint64_t available; // what the machine or the cgroup has for us now, a copied file included
 };
 // What an engine with these options will use, computed from the header before anything is loaded.
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,

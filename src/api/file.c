@@ -22,11 +22,21 @@ static enum hearth_status wrap(struct ht_gguf *g, hearth_file **out, struct hear
     return HEARTH_OK;
 }
 
-enum hearth_status hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err) {
+static enum hearth_status open_path(const char *path, bool copy, hearth_file **out,
+                                    struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
-    enum hearth_status s = ht_gguf_open(path, &g, err);
+    enum hearth_status s = copy ? ht_gguf_open_copy(path, &g, err) : ht_gguf_open(path, &g, err);
     return s ? s : wrap(g, out, err);
+}
+
+enum hearth_status hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err) {
+    return open_path(path, false, out, err);
+}
+
+enum hearth_status hearth_file_open_copy(const char *path, hearth_file **out,
+                                         struct hearth_error *err) {
+    return open_path(path, true, out, err);
 }
 
 enum hearth_status hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,
@@ -47,6 +57,11 @@ uint64_t hearth_file_bytes(const hearth_file *f) {
 }
 uint32_t hearth_file_gguf_version(const hearth_file *f) {
     return ht_gguf_version(f->g);
+}
+bool hearth_file_large_pages(const hearth_file *f, uint64_t *n_bytes) {
+    bool known = ht_gguf_large_bytes(f->g, n_bytes);
+    if (!known) *n_bytes = 0;
+    return known;
 }
 size_t hearth_file_n_parts(const hearth_file *f) {
     return ht_gguf_n_parts(f->g);

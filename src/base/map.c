@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Read-only mappings of whole files.
+// Read-only mappings of whole files, and copies of them.
 #include "base/map.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/mem.h"
+
+static const char *why(int code, char text[128]) {
+    return strerror_r(code, text, 128); // the GNU one: _GNU_SOURCE is set
+}
 
 static enum hearth_status fail_open(struct hearth_error *err, const char *path, int code) {
     switch (code) {
@@ -18,14 +25,13 @@ static enum hearth_status fail_open(struct hearth_error *err, const char *path, 
     case EPERM: return ht_fail(err, HEARTH_E_IO, "%s: no permission to read this file", path);
     default: {
         char text[128];
-        return ht_fail(err, HEARTH_E_IO, "%s: cannot be opened: %s", path,
-                       strerror_r(code, text, sizeof text)); // the GNU one: _GNU_SOURCE is set
+        return ht_fail(err, HEARTH_E_IO, "%s: cannot be opened: %s", path, why(code, text));
     }
     }
 }
 
-static enum hearth_status map_fd(const char *path, int fd, struct ht_map *out,
-                                 struct hearth_error *err) {
+static enum hearth_status length_of(const char *path, int fd, size_t *len,
+                                    struct hearth_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return fail_open(err, path, errno);
     if (S_ISDIR(st.st_mode))
@@ -36,36 +42,97 @@ static enum hearth_status map_fd(const char *path, int fd, struct ht_map *out,
     if ((uintmax_t)st.st_size > SIZE_MAX)
         return ht_fail(err, HEARTH_E_IO, "%s: %jd bytes do not fit this system's addresses", path,
                        (intmax_t)st.st_size);
-    size_t len = (size_t)st.st_size;
-    if (len == 0) { // an empty mapping does not exist
-        *out = (struct ht_map){0};
-        return HEARTH_OK;
-    }
+    *len = (size_t)st.st_size;
+    return HEARTH_OK;
+}
+
+static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht_map *out,
+                                 struct hearth_error *err) {
+    char text[128];
     void *p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
-        char text[128];
+    if (p == MAP_FAILED)
         return ht_fail(err, HEARTH_E_IO, "%s: %zu bytes cannot be mapped: %s", path, len,
-                       strerror_r(errno, text, sizeof text));
-    }
+                       why(errno, text));
     // Only advice, and before the first touch: file systems without large pages refuse it.
     madvise(p, len, MADV_HUGEPAGE);
     *out = (struct ht_map){.data = p, .len = len};
     return HEARTH_OK;
 }
 
-enum hearth_status ht_map_open(const char *path, struct ht_map *out, struct hearth_error *err) {
+#define PIECE_BYTES ((size_t)64 << 20) // of one read, which may take a signal in between
+
+static enum hearth_status copy_fd(const char *path, int fd, size_t len, struct ht_map *out,
+                                  struct hearth_error *err) {
+    char text[128];
+    uint8_t *p = ht_pages_alloc(len);
+    if (!p) return ht_fail_nomem(err, len, "a copy of the file");
+    for (size_t at = 0; at < len;) {
+        ssize_t n = read(fd, p + at, len - at < PIECE_BYTES ? len - at : PIECE_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            int code = errno;
+            ht_pages_free(p, len);
+            if (n == 0)
+                return ht_fail(err, HEARTH_E_IO, "%s: ends after %zu bytes, %zu were expected",
+                               path, at, len);
+            return ht_fail(err, HEARTH_E_IO, "%s: cannot be read: %s", path, why(code, text));
+        }
+        at += (size_t)n;
+    }
+    mprotect(p, len, PROT_READ);
+    *out = (struct ht_map){.data = p, .len = len};
+    return HEARTH_OK;
+}
+
+static enum hearth_status open_file(const char *path, bool copy, struct ht_map *out,
+                                    struct hearth_error *err) {
     // O_NONBLOCK: a pipe without a writer is refused below instead of waited for.
     int fd;
     do { fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); } while (fd < 0 && errno == EINTR);
     if (fd < 0) return fail_open(err, path, errno);
-    enum hearth_status s = map_fd(path, fd, out, err);
-    close(fd); // the mapping keeps the file
+    size_t len = 0;
+    enum hearth_status s = length_of(path, fd, &len, err);
+    if (!s && len == 0)
+        *out = (struct ht_map){0}; // an empty mapping does not exist
+    else if (!s)
+        s = copy ? copy_fd(path, fd, len, out, err) : map_fd(path, fd, len, out, err);
+    close(fd); // a mapping keeps the file
     return s;
+}
+
+enum hearth_status ht_map_open(const char *path, struct ht_map *out, struct hearth_error *err) {
+    return open_file(path, false, out, err);
+}
+
+enum hearth_status ht_map_copy(const char *path, struct ht_map *out, struct hearth_error *err) {
+    return open_file(path, true, out, err);
 }
 
 void ht_map_close(struct ht_map *m) {
     if (m->data) munmap((void *)(uintptr_t)m->data, m->len);
     *m = (struct ht_map){0};
+}
+
+bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n) {
+    FILE *f = fopen("/proc/self/smaps", "re");
+    uintptr_t at = (uintptr_t)m->data;
+    bool inside = false, found = false;
+    char line[256]; // of a longer one, the rest is read as a line that says nothing
+    *n = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        uintmax_t begin, end, kib;
+        if (sscanf(line, "%jx-%jx %*4s", &begin, &end) == 2) {
+            inside = begin < at + m->len && end > at;
+            found = found || inside;
+        } else if (inside && (sscanf(line, "FilePmdMapped: %ju kB", &kib) == 1 ||
+                              sscanf(line, "ShmemPmdMapped: %ju kB", &kib) == 1 ||
+                              sscanf(line, "AnonHugePages: %ju kB", &kib) == 1)) {
+            *n += kib * 1024;
+        }
+    }
+    if (f) fclose(f);
+    if (*n > m->len) *n = m->len; // the last page may reach beyond the file
+    return found;
 }
 
 void ht_map_will_need(const struct ht_map *m, size_t offset, size_t n) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Read-only file mappings. A mapping may be read from any thread.
+// Whole files as memory: read-only mappings, or copies. May be read from any thread.
 #ifndef HT_BASE_MAP_H
 #define HT_BASE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,15 @@ struct ht_map {
 // first touch).
 HT_MUST_CHECK enum hearth_status ht_map_open(const char *path, struct ht_map *out,
                                              struct hearth_error *err);
+// The same bytes, read into memory of this process: on 2 MB pages where the system has any,
+// whatever the file lies on. E_NOMEM where there is no room, E_IO where the file cannot be read to
+// its end.
+HT_MUST_CHECK enum hearth_status ht_map_copy(const char *path, struct ht_map *out,
+                                             struct hearth_error *err);
 void ht_map_close(struct ht_map *m); // accepts a zeroed one; zeroes it
+// Bytes of it that lie on 2 MB pages now, as far as they were touched (/proc/self/smaps); false
+// where the system does not tell. Takes some milliseconds for each gigabyte on small pages.
+bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n);
 // Asks the system to read [offset, offset + n) in the background; only advice.
 void ht_map_will_need(const struct ht_map *m, size_t offset, size_t n);
 

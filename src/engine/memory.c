@@ -118,7 +118,7 @@ enum hearth_status ht_memory_of(const struct ht_engine_source *source,
                               .packed = b.packed,
                               .kv = b.kv,
                               .scratch = plus(b.scratch, sampler),
-                              .available = available};
+                              .available = plus(available, source->taken_bytes)};
     if (source->tokenizer) m.tokenizer = ht_tokenizer_bytes(source->tokenizer);
     m.other = plus(plus(b.other, source->model_bytes), PROGRAM_BYTES);
     m.other = plus(m.other, ht_engine_table_bytes(limits, n_seqs));

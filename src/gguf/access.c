@@ -40,6 +40,18 @@ uint32_t ht_gguf_version(const struct ht_gguf *g) {
 size_t ht_gguf_n_parts(const struct ht_gguf *g) {
     return g->n_parts;
 }
+bool ht_gguf_is_copy(const struct ht_gguf *g) {
+    return g->copy;
+}
+bool ht_gguf_large_bytes(const struct ht_gguf *g, uint64_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < g->n_parts; i++) {
+        uint64_t more;
+        if (!g->parts[i].map.data || !ht_map_large_bytes(&g->parts[i].map, &more)) return false;
+        *n += more;
+    }
+    return true;
+}
 uint64_t ht_gguf_file_bytes(const struct ht_gguf *g) {
     return g->file_bytes;
 }

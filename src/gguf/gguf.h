@@ -57,6 +57,9 @@ struct ht_gguf; // one file, or all parts of a split one
 
 HT_MUST_CHECK enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out,
                                               struct hearth_error *err);
+// The same, with all parts read into memory instead of mapped (ht_map_copy).
+HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, struct ht_gguf **out,
+                                                   struct hearth_error *err);
 // Over bytes the caller keeps. name appears in messages. Must be 32-byte aligned for tensor
 // alignment to hold.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_bytes(const void *data, size_t n_bytes,
@@ -68,6 +71,9 @@ const char *ht_gguf_name(const struct ht_gguf *g); // path or name, for messages
 uint32_t ht_gguf_version(const struct ht_gguf *g);
 size_t ht_gguf_n_parts(const struct ht_gguf *g);
 uint64_t ht_gguf_file_bytes(const struct ht_gguf *g); // all parts
+bool ht_gguf_is_copy(const struct ht_gguf *g);        // its bytes are memory of this process
+// ht_map_large_bytes of all parts; false for bytes of the caller.
+bool ht_gguf_large_bytes(const struct ht_gguf *g, uint64_t *n);
 size_t ht_gguf_n_kv(const struct ht_gguf *g);
 const struct ht_gguf_kv *ht_gguf_kv_at(const struct ht_gguf *g, size_t i);
 const struct ht_gguf_kv *ht_gguf_find(const struct ht_gguf *g,

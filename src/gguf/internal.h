@@ -52,6 +52,7 @@ struct ht_gguf {
     struct ht_arena arena;
     struct gguf_part *parts; // parts[0] holds the metadata
     size_t n_parts;
+    bool copy;                      // parts are read into memory, not mapped
     struct ht_gguf_tensor *tensors; // of all parts, in file order
     size_t n_tensors;
     struct name_index tensor_index;

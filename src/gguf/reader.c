@@ -9,9 +9,11 @@
 #include "gguf/internal.h"
 
 // Opens path into *part. The file's name stands in front of every sentence about its content.
-static enum hearth_status open_part(struct ht_arena *a, const char *path, struct gguf_part *part,
+static enum hearth_status open_part(struct ht_gguf *g, const char *path, struct gguf_part *part,
                                     struct hearth_error *err) {
-    enum hearth_status s = ht_map_open(path, &part->map, err);
+    struct ht_arena *a = &g->arena;
+    enum hearth_status s =
+        g->copy ? ht_map_copy(path, &part->map, err) : ht_map_open(path, &part->map, err);
     if (s) return s;
     part->data = part->map.data;
     part->len = part->map.len;
@@ -60,7 +62,7 @@ static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size
     memcpy(name, path, n_stem);
     memcpy(name + n_stem, suffix, n_suffix + 1);
     struct gguf_part *part = &g->parts[no];
-    enum hearth_status s = open_part(&g->arena, name, part, err);
+    enum hearth_status s = open_part(g, name, part, err);
     if (s) { return ht_fail_in(err, s, "part %u of %u of a split model", no + 1, count); }
     uint32_t its_no, its_count;
     s = split_numbers(part, &its_no, &its_count, err);
@@ -156,11 +158,13 @@ static enum hearth_status create(struct ht_gguf **out, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct hearth_error *err) {
+static enum hearth_status open_path(const char *path, bool copy, struct ht_gguf **out,
+                                    struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     enum hearth_status s = create(&g, err);
     if (s) return s;
-    s = open_part(&g->arena, path, &g->parts[0], err);
+    g->copy = copy;
+    s = open_part(g, path, &g->parts[0], err);
     if (!s) s = open_siblings(g, err);
     if (!s) s = merge_tensors(g, err);
     if (!s) s = check_split_count(g, err);
@@ -170,6 +174,15 @@ enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct h
     }
     *out = g;
     return HEARTH_OK;
+}
+
+enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct hearth_error *err) {
+    return open_path(path, false, out, err);
+}
+
+enum hearth_status ht_gguf_open_copy(const char *path, struct ht_gguf **out,
+                                     struct hearth_error *err) {
+    return open_path(path, true, out, err);
 }
 
 static enum hearth_status open_bytes(struct ht_gguf *g, const void *data, size_t n_bytes,

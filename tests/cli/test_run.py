@@ -40,6 +40,16 @@ class Run(WithModel):
         self.assertEqual(self.run_ok("-n", 20, stdin=text.encode())[0], out)
         self.assertEqual(self.run_ok("--prompt=" + text, "--n-predict=20", "-t", 1, "--batch", 3)[0], out)
 
+    def test_no_mmap(self):
+        mapped = self.run_ok("-p", "x", "-n", 30, "--temp", 0)[0]
+        self.assertEqual(self.run_ok("-p", "x", "-n", 30, "--temp", 0, "--no-mmap")[0], mapped)
+        code, _, err = tiny.hearth("run", self.model + ".none", "-p", "x", "--no-mmap")
+        self.assertEqual(code, 1)
+        self.assertIn("no such file", err)
+        code, out, err = tiny.hearth("bench", self.model, "--no-mmap", "--json", "--prompt", 4, "--generate", 2, "--reps", 1)
+        self.assertEqual(code, 0, err)
+        self.assertIs(json.loads(out)["mapped"], False)
+
     def test_seeds(self):
         a = self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0]
         self.assertEqual(a, self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0])

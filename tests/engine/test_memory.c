@@ -165,7 +165,13 @@ static struct hearth_memory plan(uint32_t n_ctx, uint32_t n_seqs, enum hearth_kv
     o.kv_type = kv;
     assert_int_equal(ht_engine_memory(&source, &o, &tuning, &m, NULL), HEARTH_OK);
     assert_int_equal(m.total, m.weights + m.packed + m.kv + m.scratch + m.tokenizer + m.other);
-    assert_int_equal(m.available, 5); // a plan is a plan, fit or not
+    assert_int_equal(m.available, 5);        // a plan is a plan, fit or not
+    struct ht_engine_source copied = source; // what it takes is no longer available, but counts
+    copied.taken_bytes = copied.weight_bytes;
+    struct hearth_memory c;
+    assert_int_equal(ht_engine_memory(&copied, &o, &tuning, &c, NULL), HEARTH_OK);
+    assert_int_equal(c.total, m.total);
+    assert_int_equal(c.available, 5 + copied.weight_bytes);
     return m;
 }
 

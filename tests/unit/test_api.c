@@ -213,6 +213,17 @@ static void test_file(void **state) {
     assert_int_equal(fread(data, sizeof *data, 3, file), 3);
     assert_true(data[0] == 1 && data[1] == 2 && data[2] == 3);
     fclose(file);
+    hearth_file *copy = NULL;
+    uint64_t n_large;
+    assert_int_equal(hearth_file_open_copy("/nonexistent", &copy, &err), HEARTH_E_IO);
+    assert_int_equal(hearth_file_open_copy(NULL, &copy, NULL), HEARTH_E_ARG);
+    assert_null(copy);
+    assert_int_equal(hearth_file_open_copy(path, &copy, &err), HEARTH_OK);
+    assert_int_equal(hearth_file_bytes(copy), hearth_file_bytes(f));
+    assert_int_equal(hearth_file_n_tensors(copy), 2);
+    hearth_file_large_pages(copy, &n_large);
+    assert_int_equal(n_large, 0); // it is shorter than one
+    hearth_file_close(copy);
     hearth_file_tensor(f, 7, &t);
     assert_int_equal(t.n_dims, 0);
     // No architecture of that name, and no vocabulary.

@@ -498,6 +498,13 @@ static void test_split(void **state) {
         assert_int_equal(b->data[0], 2);
         ht_gguf_close(g);
     }
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, names[1]);
+    if (ht_gguf_open_copy(path, &g, &err)) fail_msg("%s", err.message);
+    assert_int_equal(ht_gguf_n_parts(g), 3);
+    assert_int_equal(ht_gguf_find_tensor(g, "b.weight")->data[0], 2);
+    assert_true(ht_gguf_is_copy(g));
+    ht_gguf_close(g);
     fail_each_allocation(names[1]);
     g = NULL;
     make_part(&o, 2, 3, 2, "a.weight");
@@ -517,7 +524,6 @@ static void test_split(void **state) {
     write_part("alone.gguf", &o);
     assert_int_equal(open_in_folder("alone.gguf", &g, &err), HEARTH_E_FORMAT);
     assert_non_null(strstr(err.message, "ends in -00001-of-00003.gguf"));
-    char path[256];
     snprintf(path, sizeof(path), "%s/%s", folder, names[1]);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(open_in_folder(names[0], &g, &err), HEARTH_E_IO);

@@ -93,6 +93,10 @@ static void expect_refused(const char *path, const char *part) {
     assert_int_equal(ht_map_open(path, &m, &err), HEARTH_E_IO);
     assert_ptr_equal(m.data, (const uint8_t *)1); // untouched
     if (!strstr(err.message, path) || !strstr(err.message, part)) fail_msg("%s", err.message);
+    err.message[0] = 0;
+    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_E_IO);
+    assert_ptr_equal(m.data, (const uint8_t *)1);
+    if (!strstr(err.message, path) || !strstr(err.message, part)) fail_msg("%s", err.message);
 }
 
 static void test_map_refuses(void **state) {
@@ -154,6 +158,46 @@ static void test_map_reads(void **state) {
     assert_null(m.data);
     assert_int_equal(m.len, 0);
     ht_map_will_need(&m, 0, 1);
+    ht_map_close(&m);
+}
+
+// A copy has the file's bytes, and keeps them when the file changes.
+static void test_map_copies(void **state) {
+    (void)state;
+    enum { n = (5 << 20) + 77 };
+    unsigned char *data = malloc(n);
+    for (size_t i = 0; i < n; i++) data[i] = (unsigned char)(i * 13 + (i >> 11));
+    write_file("data", data, n);
+    char path[200];
+    snprintf(path, sizeof path, "%s/data", dir);
+    struct ht_map m, mapped;
+    struct hearth_error err;
+    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(m.len, n);
+    write_text("data", "other");
+    assert_memory_equal(m.data, data, n);
+    uint64_t n_large = 1;
+    bool known = ht_map_large_bytes(&m, &n_large);
+    assert_true(n_large <= n && (known || n_large == 0));
+    ht_map_close(&m);
+    assert_null(m.data);
+    free(data);
+
+    write_text("data", "a few bytes");
+    assert_int_equal(ht_map_open(path, &mapped, &err), HEARTH_OK);
+    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(m.len, mapped.len);
+    assert_memory_equal(m.data, mapped.data, m.len);
+    ht_map_large_bytes(&m, &n_large); // less than one
+    assert_int_equal(n_large, 0);
+    ht_map_close(&m);
+    ht_map_close(&mapped);
+
+    write_text("empty", "");
+    snprintf(path, sizeof path, "%s/empty", dir);
+    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_true(!m.data && m.len == 0);
+    assert_false(ht_map_large_bytes(&m, &n_large));
     ht_map_close(&m);
 }
 
@@ -341,15 +385,11 @@ static void test_default_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mem),
-        cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_map_refuses),
-        cmocka_unit_test(test_map_reads),
-        cmocka_unit_test(test_quota_v2),
-        cmocka_unit_test(test_quota_v1),
-        cmocka_unit_test(test_cores),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_default_threads),
+        cmocka_unit_test(test_mem),         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_map_refuses), cmocka_unit_test(test_map_reads),
+        cmocka_unit_test(test_map_copies),  cmocka_unit_test(test_quota_v2),
+        cmocka_unit_test(test_quota_v1),    cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_masks),       cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);
 }
