@@ -75,5 +75,5 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", HT_FEW, tile_32_amx, tile_32_min_amx, ht_few, ht_few_f16,
-      ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
+LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_one, ht_one_f16, ht_tile_bf16_amx,
+      ht_stream_bf16_amx, HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);

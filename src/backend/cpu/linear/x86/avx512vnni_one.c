@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// avx512vnni's streams of codes for one token once more, asking in the order of addresses: what the
+// level amx takes, whose processors read faster so. More tokens, which take longer to multiply,
+// gain less, and go to avx512vnni's own. The same bits. No state; any thread.
+#include "backend/cpu/linear/x86/amx.h"
+#include "backend/cpu/linear/x86/vec_avx512.h"
+
+#define CODES_SIGNED   0
+#define STREAM_TOKENS  1
+#define STREAM_CHAINS  2
+#define ASK_BY_ADDRESS 1
+
+#include "backend/cpu/linear/x86/vnni_avx512.h"
+
+#include "backend/cpu/linear/q8_stream.h"
+
+#define ONE(id, name)                                                                              \
+    void ht_one_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {         \
+        if (t->n_tokens == 1)                                                                      \
+            streams(id, w, row_bytes, t);                                                          \
+        else                                                                                       \
+            ht_linear_avx512vnni.format[id].stream(w, row_bytes, t);                               \
+    }
+ONE(HT_Q4_0, q4_0)
+ONE(HT_Q4_1, q4_1)
+ONE(HT_Q5_0, q5_0)
+ONE(HT_Q5_1, q5_1)
+ONE(HT_Q8_0, q8_0)
+ONE(HT_Q2_K, q2_k)
+ONE(HT_Q3_K, q3_k)
+ONE(HT_Q4_K, q4_k)
+ONE(HT_Q5_K, q5_k)
+ONE(HT_Q6_K, q6_k)
+ONE(HT_IQ4_NL, iq4_nl)
+ONE(HT_IQ4_XS, iq4_xs)
+ONE(HT_TQ2_0, tq2_0)
+ONE(HT_MXFP4, mxfp4)
