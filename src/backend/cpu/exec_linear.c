@@ -232,7 +232,8 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 }
 
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    ht_linear_ask(p->backend->linear, ht_cpu_own_asked(p, thread), first_from(p, s, thread));
+    ht_linear_ask(p->backend->linear, ht_cpu_own_asked(p, thread), first_from(p, s, thread),
+                  p->batch->n_tokens);
 }
 
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {

@@ -66,10 +66,10 @@ struct ht_linear_next {
     size_t row_bytes;
 };
 
-// Asks for the first rows that a stream reads there side by side, as far as the thread has not done
-// so. Asks for nothing where it is not known.
+// Asks for the rows that should be on their way when a stream of n_tokens begins there, as far as
+// the thread has not done so. Asks for nothing where it is not known.
 void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
-                   struct ht_linear_next next);
+                   struct ht_linear_next next, uint32_t n_tokens);
 
 struct ht_linear_job {
     enum ht_format format;

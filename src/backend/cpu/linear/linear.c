@@ -259,10 +259,10 @@ static void ask_rows(struct ht_linear_next next, size_t from, size_t to, uint32_
 }
 
 void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
-                   struct ht_linear_next next) {
+                   struct ht_linear_next next, uint32_t n_tokens) {
     if (!next.at) return;
     if (asked->at != next.at) *asked = (struct ht_linear_asked){.at = next.at};
-    uint32_t n_rows = ht_lead_rows(k, next.row_bytes, 1);
+    uint32_t n_rows = ht_lead_rows(k, next.row_bytes, n_tokens);
     size_t n_lines = (next.row_bytes + 63) / 64;
     if (asked->n_lines < n_lines) {
         ask_rows(next, asked->n_lines, n_lines, 0, asked->n_rows);
@@ -286,7 +286,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
         stream = n_tokens <= k->format[job->format].stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
-            ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes});
+            ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes}, n_tokens);
         for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
             uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
             struct ht_linear_next next = {w + group_bytes, row_bytes};
