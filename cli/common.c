@@ -148,6 +148,9 @@ int open_model(const struct args *a, hearth_model **out) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct hearth_log log = cli_log(a);
     struct progress p;
+    if (a->no_mmap && !a->n_operands)
+        return fail_usage(
+            "--no-mmap is for a model file: the built-in model is part of the program");
     progress_begin(&p, "opening the model", "");
     enum hearth_status s;
     if (!a->n_operands)

@@ -43,6 +43,9 @@ class Run(WithModel):
     def test_no_mmap(self):
         mapped = self.run_ok("-p", "x", "-n", 30, "--temp", 0)[0]
         self.assertEqual(self.run_ok("-p", "x", "-n", 30, "--temp", 0, "--no-mmap")[0], mapped)
+        code, out, err = tiny.hearth("run", "-p", "x", "--no-mmap")  # the built-in model
+        self.assertEqual((code, out), (2, b""), err)
+        self.assertIn("--no-mmap is for a model file", err)
         code, _, err = tiny.hearth("run", self.model + ".none", "-p", "x", "--no-mmap")
         self.assertEqual(code, 1)
         self.assertIn("no such file", err)
