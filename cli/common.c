@@ -62,8 +62,8 @@ static const struct option engine_options_[] = {
     {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, "cpu|ref", NULL,
      "cpu, or ref: the slow specification that cpu is tested against"},
     {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
-     "use no higher level than L: scalar, avx2, avx2vnni, avx512, avx512vnni, amx; neon, "
-     "neon_dotprod, neon_i8mm"},
+     "use no higher level than L: scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx; "
+     "neon, neon_dotprod, neon_i8mm"},
 };
 const struct option_group group_engine = {"Engine", engine_options_,
                                           sizeof(engine_options_) / sizeof(engine_options_[0])};

@@ -362,7 +362,7 @@ HEARTH_API void hearth_engine_get_stats(const hearth_engine *e, struct hearth_en
 struct hearth_machine {
     char cpu[96];     // "AMD EPYC 9654 96-Core Processor"; "" where the system does not say
     char level[24];   // the best CPU level that runs here: "avx512vnni"
-    char levels[128]; // all that do: "scalar, avx2, avx512, avx512vnni, amx"
+    char levels[128]; // all that do: "scalar, avx2, avx2vnni, avx512, avx512vnni"
     // The default number of threads, and what it comes from: the least of n_fast and n_quota.
     int n_threads;
     int n_online;        // CPUs

@@ -123,10 +123,10 @@ static struct ceilings measure_ceilings(int threads, uint8_t *memory) {
     c.read = (double)READ_BYTES / best_of(7, threads, read_share, memory) / 1e9;
 #if defined(__x86_64__)
     double work = LOOPS * 12.0 * threads / 1e9;
-    if (ht_cpu_level_usable(HT_CPU_AVX512VNNI)) {
+    if (ht_cpu_level_usable(HT_CPU_AVX512VNNI))
         c.int8 = work * 64 / best_of(5, threads, peak_int8, NULL);
+    if (ht_cpu_level_usable(HT_CPU_AVX512BF16))
         c.bf16 = work * 32 / best_of(5, threads, peak_bf16, NULL);
-    }
     if (ht_cpu_level_usable(HT_CPU_AVX512)) c.f32 = work * 16 / best_of(5, threads, peak_f32, NULL);
 #endif
     return c;

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-LEVELS = ['scalar', 'avx2', 'avx2vnni', 'avx512', 'avx512vnni', 'amx', 'neon', 'neon_dotprod', 'neon_i8mm']
+LEVELS = ['scalar', 'avx2', 'avx2vnni', 'avx512', 'avx512vnni', 'avx512bf16', 'amx', 'neon', 'neon_dotprod', 'neon_i8mm']
 QUANT_BARS = {'F32': 1e-11, 'F16': 2e-7, 'BF16': 1.4e-5, 'MXFP4_MOE': 2e-3}
 QUANT_BAR = 2.5e-4
 missed = []

@@ -11,7 +11,8 @@ enum ht_cpu_level {
     HT_CPU_AVX2,         // AVX2, FMA, F16C, BMI2
     HT_CPU_AVX2VNNI,     // + AVX-VNNI (vpdpbusd on 256 bits)
     HT_CPU_AVX512,       // AVX2 + AVX-512 F, BW, DQ, VL
-    HT_CPU_AVX512VNNI,   // + VNNI, VBMI, BF16
+    HT_CPU_AVX512VNNI,   // + VNNI
+    HT_CPU_AVX512BF16,   // + BF16
     HT_CPU_AMX,          // + AMX-TILE, AMX-INT8, AMX-BF16, which the system must allow
     HT_CPU_NEON,         // AArch64 base
     HT_CPU_NEON_DOTPROD, // + dotprod
@@ -19,7 +20,9 @@ enum ht_cpu_level {
     HT_CPU_N_LEVELS
 };
 
-enum ht_cpu_level ht_cpu_best_level(void);          // of this machine
+// Of this machine: the highest usable one, but where AVX-512 BF16 is Intel's and there is no AMX,
+// avx512vnni, which is faster there (features.c).
+enum ht_cpu_level ht_cpu_best_level(void);
 bool ht_cpu_level_usable(enum ht_cpu_level l);      // on this machine
 const char *ht_cpu_level_name(enum ht_cpu_level l); // "avx512vnni"
 // E_ARG with the list of names for an unknown one; E_UNSUPPORTED if this machine cannot run it.

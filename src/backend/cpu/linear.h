@@ -8,9 +8,12 @@
 // k rising:
 //   float formats   y = fma(w[k], x[k], y), one k after the other
 //   codes           per group of the format (16 or 32 weights), a_scale being that of the block of
-//                   32 activations in which it lies, both sums exact in int32:
-//                     y = fma((float)sum(code - offset times q) * w_scale, a_scale, y)
+//                   32 activations in which it lies, both sums exact in int32, S = 1.5 * 2^23:
+//                     s = fma(S + (float)sum(code - offset times q), w_scale, -S * w_scale)
+//                     y = fma(s, a_scale, y)
 //                     y = fma(-min, a_scale * (float)sum(q), y)          formats with mins
+//                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
+//                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
 //   last            y = residual + (y + bias)
 // Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125, the one
 // that rounds these 32 numbers best. inverse = top / amax; e = x * inverse - rint(x * inverse); the

@@ -66,6 +66,8 @@ void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
     if (level == HT_CPU_AVX512) return;
     ht_peak_init_avx512vnni(k);
     if (level == HT_CPU_AVX512VNNI) return;
+    ht_peak_init_avx512bf16(k);
+    if (level == HT_CPU_AVX512BF16) return;
     ht_peak_init_amx(k);
 #elif defined(__aarch64__)
     ht_peak_init_neon(k);

@@ -156,6 +156,14 @@ INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const i
     }
 }
 
+// Asks for a line of each of n tokens' activations, those that a tile will multiply next. Other
+// threads made many of them, in caches of their own, and where K is long they do not all stay in
+// this one's.
+INLINE void ask_tokens(const uint8_t *act, size_t stride, const uint32_t n) {
+    UNROLL(12)
+    for (uint32_t i = 0; i < n; i++) __builtin_prefetch(act + i * stride, 0, 2);
+}
+
 // The lines to ask for in the inner loop of a tile: of n_rows rows, evenly over all its turns.
 struct ahead {
     const uint8_t *line, *end; // of the row's part

@@ -41,6 +41,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     }
     for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
         ahead_step(ahead, t);
+        ask_tokens(act + TILE_TOKENS * stride, stride, n);
         for (int k = 0; k < 8; k++, w += HT_ROW_GROUP, act += sizeof(float)) {
             vf c[TILE_VECTORS];
             UNROLL(4)
@@ -102,6 +103,19 @@ FORMAT(HT_F32, f32)
 FORMAT(HT_F16, f16)
 FORMAT(HT_BF16, bf16)
 #undef FORMAT
+
+// Rounded as ht_f32_to_bf16 does it, and kept as f32.
+void NAME(ht_act_bf16_, f32, LEVEL)(const float *x, uint32_t n_in, void *dst) {
+    float *out = dst;
+    uint32_t whole = n_in / HT_PAD_FLOAT * HT_PAD_FLOAT;
+    for (uint32_t k = 0; k < whole; k += LANES) {
+        vu32 u = (vu32)load_floats(x + k), nan = (vu32)((u & 0x7fffffff) > 0x7f800000);
+        vu32 r = u + 0x7fff + (u >> 16 & 1);
+        r = (nan & (u | 0x400000)) | (~nan & r);
+        store_floats(out + k, (vf)(r & 0xffff0000));
+    }
+    if (whole < n_in) ht_act_bf16_scalar(x + whole, n_in - whole, out + whole);
+}
 
 void NAME(ht_tile_, f32, LEVEL)(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(p, t);

@@ -28,13 +28,19 @@ static const float ht_tops[HT_N_TOPS] = {127.0f, 126.0f, 125.0f};
 static const float ht_top_weights[HT_N_TOPS] = {1.0f / (127 * 127), 1.0f / (126 * 126),
                                                 1.0f / (125 * 125)};
 
+// Sums of products of codes start at HT_SHIFTED, the bits of the f32 HT_SHIFT = 1.5 * 2^23. Up to
+// 2^22 more or less, they are the bits of the f32 that is so much more or less, so no integer is
+// ever converted.
+#define HT_SHIFT   12582912.0f
+#define HT_SHIFTED 0x4b400000
+
 // HT_ACT_ROW_Q8: one block a 64-byte line. sum of a half: 16 values. The level's kernels take what
 // they need: code offsets by way of bias (code + 128 unsigned, so the sum starts at -128 * sum),
 // mins by way of the scaled sums.
 struct ht_act_q8 {
     int8_t q[HT_Q8_BLOCK];
     float scale;
-    int32_t bias;         // -128 * (sum of q)
+    int32_t bias;         // HT_SHIFTED - 128 * (sum of q)
     int32_t bias_half[2]; // the same of each half
     float sum;            // scale * (float)(sum of q)
     float sum_half[2];    // scale * (float)(sum of the half)
@@ -86,6 +92,9 @@ typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 // next; its first ones should be on their way. t->ahead is known: its own rows if nothing else.
 typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t);
 
+// n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
+typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
+
 // The numbers of tokens that streams are made for, up to 16, are n or the next even one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 6 ? n : (n + 1) & ~1u;
@@ -111,7 +120,7 @@ struct ht_linear_kernels {
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
     void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
-    void (*act_bf16)(const float *x, uint32_t n_in, void *dst);
+    ht_act_fn *act_bf16;
     struct ht_linear_format format[HT_N_FORMATS];
 };
 
@@ -127,14 +136,15 @@ static inline uint32_t ht_lead_rows(const struct ht_linear_kernels *k, size_t ro
 extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)
 extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2vnni;
-extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni, ht_linear_amx;
+extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni;
+extern const struct ht_linear_kernels ht_linear_avx512bf16, ht_linear_amx;
 #elif defined(__aarch64__)
 extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht_linear_neon_i8mm;
 #endif
 
 // Pieces that levels share.
 void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
-void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst);
+ht_act_fn ht_act_bf16_scalar;
 ht_pack_fn ht_pack_codes_signed;   // any format of codes; bytes are code - offset
 ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128
 ht_pack_fn ht_pack_float;          // F32, F16, BF16 to a panel of f32

@@ -67,9 +67,9 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t 
         }
         int32_t s0 = reduce_add(sum[0]), s1 = reduce_add(sum[1]);
         dst->scale = amax / top;
-        dst->bias = -128 * (s0 + s1);
-        dst->bias_half[0] = -128 * s0;
-        dst->bias_half[1] = -128 * s1;
+        dst->bias = HT_SHIFTED - 128 * (s0 + s1);
+        dst->bias_half[0] = HT_SHIFTED - 128 * s0;
+        dst->bias_half[1] = HT_SHIFTED - 128 * s1;
         dst->sum = dst->scale * (float)(s0 + s1);
         dst->sum_half[0] = dst->scale * (float)s0;
         dst->sum_half[1] = dst->scale * (float)s1;
@@ -151,12 +151,14 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
     }
     for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
         ahead_step(ahead, t);
+        ask_tokens(act + TILE_TOKENS * stride, stride, n);
         for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
             vi s[TILE_TOKENS][TILE_VECTORS];
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = act_of(act, stride, i);
-                int32_t bias = CODES_SIGNED ? 0 : group == 16 ? a->bias_half[h] : a->bias;
+                int32_t bias = group == 16 ? a->bias_half[h] : a->bias;
+                if (CODES_SIGNED) bias = HT_SHIFTED;
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++) s[i][v] = splat_int(bias);
             }
@@ -173,10 +175,11 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                         s[i][v] = has_min ? dot4_small(s[i][v], w[v], q) : dot4(s[i][v], w[v], q);
                 }
             }
-            vf sc[TILE_VECTORS], m[TILE_VECTORS];
+            vf sc[TILE_VECTORS], back[TILE_VECTORS], m[TILE_VECTORS];
             UNROLL(4)
             for (int v = 0; v < TILE_VECTORS; v++) {
                 sc[v] = load_floats(scale + v * LANES);
+                back[v] = back_of(sc[v]);
                 m[v] = has_min ? load_floats(min + v * LANES) : splat(0.0f);
             }
             UNROLL(6)
@@ -185,7 +188,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                 vf a_sum = splat(group == 16 ? a->sum_half[h] : a->sum);
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++) {
-                    y[i][v] = fold(y[i][v], s[i][v], sc[v], a->scale);
+                    y[i][v] = fold(y[i][v], s[i][v], sc[v], back[v], a->scale);
                     if (has_min) y[i][v] = fma_sub(m[v], a_sum, y[i][v]);
                 }
             }

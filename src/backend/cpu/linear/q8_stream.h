@@ -23,19 +23,25 @@ INLINE vi broadcast4(const int8_t *q) {
     return splat_int(v);
 }
 
-// The main term, in the order of linear.h.
-INLINE vf fold(vf y, vi isum, vf scale, float a_scale) {
-    return fma_add(__builtin_convertvector(isum, vf) * scale, splat(a_scale), y);
+// The main term, in the order of linear.h: isum began at HT_SHIFTED, and back takes that off again.
+INLINE vf back_of(vf scale) {
+    return scale * splat(-HT_SHIFT);
+}
+INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
+    return fma_add(fma_add((vf)isum, scale, back), splat(a_scale), y);
 }
 
 INLINE const struct ht_act_q8 *act_of(const uint8_t *act, size_t stride, uint32_t token) {
     return (const void *)(act + token * stride);
 }
 
-// The sum's start for codes of this format: minus offset times the sum of q; bias is -128 times it.
+// The sum's start for codes of this format: minus offset times the sum of q, from a bias, which has
+// 128 times it.
 INLINE vi start(const uint32_t f, int32_t bias) {
     const int offset = shape_of(f).offset;
-    return splat_int(offset ? bias >> __builtin_ctz(128u / (unsigned)offset) : 0);
+    if (!offset) return splat_int(HT_SHIFTED);
+    const int shift = __builtin_ctz(128u / (unsigned)offset);
+    return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));
 }
 
 // One block of 32 weights with one scale, of LANES rows, times n tokens: batch b of n_batches that
@@ -70,12 +76,13 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
 #endif
         }
     }
+    const vf back = back_of(*scale);
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = act_of(act, stride, i);
         UNROLL(4)
         for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
-        y[i] = fold(y[i], sum[i][0], *scale, a->scale);
+        y[i] = fold(y[i], sum[i][0], *scale, back, a->scale);
         if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
     }
 }
@@ -127,15 +134,16 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                     sum[i] = dot4_small(sum[i], code,
                                         broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4));
             }
+            const vf back = back_of(scale[2 * j]), back_second = back_of(scale[2 * j + 1]);
             UNROLL(3)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = act_of(block, stride, i);
                 if (h == 0) {
                     first[j][i] = sum[i];
                 } else {
-                    y[i] = fold(y[i], first[j][i], scale[2 * j], a->scale);
+                    y[i] = fold(y[i], first[j][i], scale[2 * j], back, a->scale);
                     if (s.has_min) y[i] = fma_sub(min[2 * j], splat(a->sum_half[0]), y[i]);
-                    y[i] = fold(y[i], sum[i], scale[2 * j + 1], a->scale);
+                    y[i] = fold(y[i], sum[i], scale[2 * j + 1], back_second, a->scale);
                     if (s.has_min) y[i] = fma_sub(min[2 * j + 1], splat(a->sum_half[1]), y[i]);
                 }
             }

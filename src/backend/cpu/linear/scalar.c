@@ -65,10 +65,10 @@ static void block_q8(const float *x, uint32_t n, struct ht_act_q8 *b) {
         b->scale = 0.0f;
     }
     for (int h = 0; h < 2; h++) {
-        b->bias_half[h] = -128 * sum[h];
+        b->bias_half[h] = HT_SHIFTED - 128 * sum[h];
         b->sum_half[h] = b->scale * (float)sum[h];
     }
-    b->bias = -128 * (sum[0] + sum[1]);
+    b->bias = HT_SHIFTED - 128 * (sum[0] + sum[1]);
     b->sum = b->scale * (float)(sum[0] + sum[1]);
 }
 
@@ -142,7 +142,9 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
                 int32_t isum = 0;
                 for (uint32_t i = 0; i < group; i++)
                     isum += code[((k + i) / 4 * HT_ROW_GROUP + r) * 4 + i % 4] * b->q[in_block + i];
-                acc[r] = fmaf((float)isum * p->scale[at + r], b->scale, acc[r]);
+                float w_scale = p->scale[at + r];
+                float sum = fmaf((float)isum + HT_SHIFT, w_scale, w_scale * -HT_SHIFT);
+                acc[r] = fmaf(sum, b->scale, acc[r]);
                 if (has_min) acc[r] = fmaf(-p->min[at + r], a_sum, acc[r]);
             }
         }

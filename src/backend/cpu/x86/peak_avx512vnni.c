@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The ceilings of level avx512vnni beside those of avx512: codes by vpdpbusd, i16 by
-// vpdpwssd, bf16 by vdpbf16ps. No state; any thread.
+// vpdpwssd. No state; any thread.
 #include <immintrin.h>
 
 #include "backend/cpu/peak.h"
@@ -10,14 +10,10 @@ HT_PEAK_LOOP(int8_vnni, __m512i, _mm512_setzero_si512(), __m512i, _mm512_set1_ep
              _mm512_dpbusd_epi32)
 HT_PEAK_LOOP(i16_vnni, __m512i, _mm512_setzero_si512(), __m512i, _mm512_set1_epi8(3), "v",
              _mm512_dpwssd_epi32)
-HT_PEAK_LOOP(bf16_vnni, __m512, _mm512_setzero_ps(), __m512bh,
-             (__m512bh)_mm512_set1_epi16(0x3f80) /* 1 */, "v", _mm512_dpbf16_ps)
 
 void ht_peak_init_avx512vnni(struct ht_peak_kernels *k) {
     k->int8 = int8_vnni;
     k->int8_lanes = 64;
     k->i16 = i16_vnni;
     k->i16_lanes = 32;
-    k->bf16 = bf16_vnni;
-    k->bf16_lanes = 32;
 }

@@ -7,6 +7,7 @@
 
 ht_tile_fn ht_tile_f32_neon;
 ht_pack_fn ht_pack_f32_neon, ht_pack_f16_neon, ht_pack_bf16_neon;
+ht_act_fn ht_act_bf16_f32_neon;
 ht_stream_fn ht_stream_f32_neon, ht_stream_f16_neon, ht_stream_bf16_neon;
 
 #define NEON_FLOAT_FORMATS                                                                         \

@@ -76,7 +76,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
             UNROLL(3)
             for (uint32_t i = 0; i < pairs; i++) {
                 UNROLL(4)
-                for (int v = 0; v < ROW_PAIRS; v++) s[i][v] = splat_int(0);
+                for (int v = 0; v < ROW_PAIRS; v++) s[i][v] = splat_int(HT_SHIFTED);
             }
             UNROLL(4)
             for (uint32_t c = 0; c < group / 8; c++, code += 256) {
@@ -110,8 +110,9 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                                             : pair_of(a->sum, b->sum);
                     UNROLL(2)
                     for (int w = 0; w < 2; w++) {
-                        vf *out = &y[i][v + w], sum = __builtin_convertvector(s[i][v + w], vf);
-                        *out = fma_add(sum * sc[w], a_scale, *out);
+                        vf *out = &y[i][v + w];
+                        vf sum = fma_add((vf)s[i][v + w], sc[w], back_of(sc[w]));
+                        *out = fma_add(sum, a_scale, *out);
                         if (has_min) *out = fma_sub(m[w], a_sum, *out);
                     }
                 }
@@ -135,6 +136,6 @@ const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .lanes = LANES,
     .bf16_bytes = 4,
     .act_q8 = act_q8,
-    .act_bf16 = ht_act_bf16_scalar,
+    .act_bf16 = ht_act_bf16_f32_neon,
     .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, stream)},
 };

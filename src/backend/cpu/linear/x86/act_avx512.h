@@ -133,7 +133,8 @@ INLINE bool act_q8_four(const float *x, struct ht_act_q8 *const dst[4]) {
         return false;
     best_steps(v, inverse, step, &inverse, &step);
     __m512i sums = round_codes(v, inverse, dst);
-    __m512i bias = _mm512_mullo_epi32(sums, _mm512_set1_epi32(-128));
+    __m512i bias =
+        _mm512_sub_epi32(_mm512_set1_epi32(HT_SHIFTED), _mm512_slli_epi32(sums, 7)); // * 128
     __m512 scaled = _mm512_mul_ps(step, _mm512_cvtepi32_ps(sums));
 #define STORE(b)                                                                                   \
     _mm_store_ss(&dst[b]->scale, _mm512_extractf32x4_ps(step, b));                                 \

@@ -49,25 +49,18 @@ struct sums {
     vi row[SIDE]; // of a token: 16 weight rows
 };
 
-// 2^23 + 2^22, and its bits as f32: added to those, an integer of less than 2^22 is the f32 that is
-// so much more. With a scale of at most 22 bits (f16 times a few bits, or a power of two), and as
-// long as nothing overflows, scale * (integer + that) - scale * that in one fma is scale * integer,
-// rounded once, as linear.h has it, and no integer is ever converted.
-#define SHIFTED      12582912.0f
-#define SHIFTED_BITS 0x4b400000
-
 // A block of 16 tokens: its sums to f32, in the order of linear.h. ask: the same block of the next
 // 16 tokens is asked for.
 INLINE void fold_block(const bool has_min, const bool ask, const struct sums *s, const uint8_t *act,
                        size_t stride, const float *scale, const float *min, vf *y) {
-    vf sc = load_floats(scale), back = sc * splat(-SHIFTED);
+    vf sc = load_floats(scale), back = sc * splat(-HT_SHIFT);
     vf m = has_min ? load_floats(min) : splat(0.0f);
     UNROLL(16)
     for (int i = 0; i < SIDE; i++, act += stride) {
         __asm__("" : "+r"(act)); // one address, not sixteen that all advance
         const struct ht_act_q8 *a = (const void *)act;
         if (ask) __builtin_prefetch(act + SIDE * stride);
-        vf isum = (vf)(s->row[i] + splat_int(SHIFTED_BITS));
+        vf isum = (vf)(s->row[i] + splat_int(HT_SHIFTED));
         y[i] = fma_add(fma_add(isum, sc, back), splat(a->scale), y[i]);
         if (has_min) y[i] = fma_sub(m, splat(a->sum), y[i]);
     }

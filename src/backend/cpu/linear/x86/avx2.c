@@ -28,7 +28,7 @@ const struct ht_linear_kernels ht_linear_avx2 = {
     .lanes = LANES,
     .bf16_bytes = 4,
     .act_q8 = act_q8,
-    .act_bf16 = ht_act_bf16_scalar,
+    .act_bf16 = ht_act_bf16_f32_avx2,
     .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},

@@ -37,7 +37,7 @@ const struct ht_linear_kernels ht_linear_avx512 = {
     .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
     .act_q8 = act_q8_level,
-    .act_bf16 = ht_act_bf16_scalar,
+    .act_bf16 = ht_act_bf16_f32_avx512,
     .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
                [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
                [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 4},

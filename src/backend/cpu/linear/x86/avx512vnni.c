@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The linear kernels of the level avx512vnni: codes are unsigned bytes, vpdpbusd adds four products
-// a lane, and a sum starts at minus the offset's share. The level amx is the same but for tiles of
-// codes with a scale for each 32, and for BF16. No state; any thread.
+// The linear kernels of the levels with VNNI: codes are unsigned bytes, vpdpbusd adds four products
+// a lane, and a sum starts at minus the offset's share. avx512vnni multiplies BF16 as f32, and its
+// streams of one token ask by address; avx512bf16 has vdpbf16ps, and asks in the order of reading;
+// amx is as avx512vnni but for tiles of codes with a scale for each 32, and for BF16. No state; any
+// thread.
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #define CODES_SIGNED  0
@@ -16,39 +18,34 @@
 #include "backend/cpu/linear/x86/act_avx512.h"
 #include "backend/cpu/linear/x86/amx.h"
 #include "backend/cpu/linear/x86/float.h"
+#include "backend/cpu/linear/x86/one.h"
 
 static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
 
 // A level of these kernels: how many tokens' streams ask by address, its tiles of codes with a
-// scale for each 32, how its streams' names begin, that of F16, and how it computes BF16.
-#define LEVEL(id, label, address, t32, t32_min, stream, f16, ...)                                  \
+// scale for each 32, how its streams' names begin, that of F16, and how it computes BF16: bytes of
+// an activation, what makes them, and the rest.
+#define LEVEL(id, label, address, t32, t32_min, stream, f16, bf16_size, act_bf16_fn, ...)          \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
         .address_tokens = address,                                                                 \
-        .bf16_bytes = 2,                                                                           \
+        .bf16_bytes = bf16_size,                                                                   \
         .act_q8 = act_q8_level,                                                                    \
-        .act_bf16 = ht_act_bf16_avx512,                                                            \
+        .act_bf16 = act_bf16_fn,                                                                   \
         .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4,    \
                                4},                                                                 \
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
-                   [HT_BF16] = {ht_pack_bf16_pairs, __VA_ARGS__},                                  \
+                   [HT_BF16] = {__VA_ARGS__},                                                      \
                    Q8_FORMATS(t32, t32_min, stream)},                                              \
     }
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", 0, tile_32, tile_32_min, stream, ht_stream_f16_avx512,
-      ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8);
-
-// Whether all scales of a panel are finite and below 2^100, as columns want them.
-INLINE bool ordinary(const struct ht_panel *p, uint32_t n_k) {
-    vi most = splat_int(0);
-    const vi *scale = (const void *)p->scale;
-    for (uint32_t i = 0; i < n_k / HT_Q8_BLOCK * PARTS; i++)
-        most = max_unsigned(most, scale[i] & 0x7fffffff);
-    return reduce_max(most) < 0x71800000;
-}
+LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_one, ht_one_f16, 4,
+      ht_act_bf16_f32_avx512, ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4);
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, tile_32, tile_32_min, stream, ht_stream_f16_avx512, 2,
+      ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8);
 
 // From so many tokens on it is worth to turn a panel's codes for AMX (measured: docs/kernels.md).
 #define AMX_TOKENS 48
@@ -58,7 +55,7 @@ INLINE void tiles_amx(ht_tile_fn *columns, ht_tile_fn *rest, const struct ht_pan
                       const struct ht_tile_args *t) {
     struct ht_tile_args r = *t;
     uint32_t whole = t->n_tokens / 16 * 16;
-    if (whole < AMX_TOKENS || !ordinary(p, t->n_k)) whole = 0;
+    if (whole < AMX_TOKENS) whole = 0;
     r.n_tokens -= whole;
     r.act += whole * r.act_stride;
     r.from += whole * r.from_stride;
@@ -75,5 +72,6 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_one, ht_one_f16, ht_tile_bf16_amx,
-      ht_stream_bf16_amx, HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
+LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_one, ht_one_f16, 2,
+      ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
+      HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);

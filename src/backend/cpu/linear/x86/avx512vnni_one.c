@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// avx512vnni's streams of codes for one token once more, asking in the order of addresses: what the
-// level amx takes, whose processors read faster so. More tokens, which take longer to multiply,
-// gain less, and go to avx512vnni's own. The same bits. No state; any thread.
-#include "backend/cpu/linear/x86/amx.h"
+// The streams of codes with VNNI for one token once more, asking in the order of addresses: what
+// avx512vnni and amx take, whose processors read faster so. More tokens, which take longer to
+// multiply, gain less, and go to those of avx512bf16. The same bits. No state; any thread.
+#include "backend/cpu/linear/x86/one.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #define CODES_SIGNED   0
@@ -19,7 +19,7 @@
         if (t->n_tokens == 1)                                                                      \
             streams(id, w, row_bytes, t);                                                          \
         else                                                                                       \
-            ht_linear_avx512vnni.format[id].stream(w, row_bytes, t);                               \
+            ht_linear_avx512bf16.format[id].stream(w, row_bytes, t);                               \
     }
 ONE(HT_Q4_0, q4_0)
 ONE(HT_Q4_1, q4_1)
