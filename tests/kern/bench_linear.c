@@ -196,7 +196,7 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
                                    .y_stride = n_out};
     for (int i = 0; i < o->threads; i++)
         b.scratch[i] =
-            aligned_alloc(64, (ht_linear_scratch_bytes(o->n_in, n_tokens) + 63) / 64 * 64);
+            aligned_alloc(4096, (ht_linear_scratch_bytes(o->n_in, n_tokens) + 8191) / 4096 * 4096);
     int rounds = 3;
     double best = on_threads(o->threads, linear_share, &b);
     if (best < 0.005) b.repeat = (int)(0.005 / (best + 1e-6)) + 1;

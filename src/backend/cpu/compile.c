@@ -555,7 +555,9 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
     c->linear_bytes = (ht_linear_scratch_bytes(c->max_in, c->limits.max_tokens) + 63) & ~63ull;
     c->attn_bytes = (ht_attn_bytes(&be->vec, p->head_dim) + 63) & ~63ull;
     c->row_bytes = ((uint64_t)c->max_width * sizeof(float) + 63) & ~63ull;
-    // A page apart, so that two threads' stacks of scratch never share a prefetched line.
+    // In pages of its own, since processors fetch ahead to the end of a page: two threads whose
+    // panels shared one took them from each other's caches (a third slower on Emerald Rapids).
+    c->scratch_bytes = (c->scratch_bytes + 4095) & ~4095ull;
     c->thread_bytes = (c->linear_bytes + c->attn_bytes + c->piece_bytes + c->row_bytes +
                        sizeof(struct ht_linear_asked) + 4095) &
                       ~4095ull;

@@ -172,6 +172,18 @@ static void ahead(struct ht_tile_args *t, struct ht_linear_next next, size_t n_b
     t->ahead_bytes = (uint32_t)(n_bytes < next.row_bytes ? n_bytes : next.row_bytes);
 }
 
+// Up to so many tokens a level that asks by address does so for panels, too: the next group's part
+// that is as long as this chunk is of its own, instead of the next chunk of this group's rows.
+#define PANEL_BY_ADDRESS 64
+
+static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next, uint32_t at,
+                             uint32_t n_in) {
+    size_t n_bytes = next.row_bytes * t->n_k / n_in;
+    t->ahead = next.at + HT_ROW_GROUP * (next.row_bytes * at / n_in);
+    t->ahead_stride = n_bytes;
+    t->ahead_bytes = (uint32_t)n_bytes;
+}
+
 // As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
 // cache.
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
@@ -233,7 +245,10 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             stride = TAIL_ROW_BYTES;
         }
         bool last = at + chunk >= job->n_in;
-        ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
+        if (!stream && next.at && k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS)
+            ahead_by_address(&t, next, at, job->n_in);
+        else
+            ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
         if (stream) {
             stream_passes(f, rows, stride, &t);
             *asked = (struct ht_linear_asked){t.ahead, (t.ahead_bytes + 63) / 64,
