@@ -114,6 +114,8 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                         vf sum = fma_add((vf)s[i][v + w], sc[w], back_of(sc[w]));
                         *out = fma_add(sum, a_scale, *out);
                         if (has_min) *out = fma_sub(m[w], a_sum, *out);
+                        // One after the other: side by side they run out of registers.
+                        __asm__("" : "+w"(*out));
                     }
                 }
             }
