@@ -238,6 +238,7 @@ void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s
 
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (ht_cpu_n_rows(p, s->out[0]) == 0) return;
+    ht_cpu_own_asked(p, thread)->act = NULL; // the same memory, perhaps, but not what it held
     if (division_of(s) == SHARED)
         run_shared(p, s, thread);
     else

@@ -56,9 +56,9 @@ void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, ui
                            void *dst, size_t row_bytes);
 
 // What a thread has asked the memory for ahead of its use: the first n_lines cache lines of each of
-// the first n_rows rows at `at`.
+// the first n_rows rows at `at`. And the activations that it has just multiplied, or NULL.
 struct ht_linear_asked {
-    const uint8_t *at;
+    const uint8_t *at, *act;
     size_t n_lines;
     uint32_t n_rows;
 };

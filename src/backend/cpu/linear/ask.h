@@ -156,12 +156,48 @@ INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const i
     }
 }
 
-// Asks for a line of each of n tokens' activations, those that a tile will multiply next. Other
-// threads made many of them, in caches of their own, and where K is long they do not all stay in
-// this one's.
-INLINE void ask_tokens(const uint8_t *act, size_t stride, const uint32_t n) {
+// The activations of a tile's tokens at one place of K. On x86 three tokens share a base that moves
+// (an address has room for a second register, once or twice), and so none is spilled.
+#if defined(__x86_64__)
+#define TOKENS_A_BASE 3
+#else
+#define TOKENS_A_BASE 12 // addresses take one register: the compiler moves one a token
+#endif
+struct tokens {
+    const uint8_t *base[4];
+    size_t stride;
+};
+
+INLINE struct tokens tokens_of(const struct ht_tile_args *t, uint32_t token, const uint32_t n) {
+    struct tokens x = {.stride = t->act_stride};
+    UNROLL(4)
+    for (uint32_t b = 0; b < (n + TOKENS_A_BASE - 1) / TOKENS_A_BASE; b++)
+        x.base[b] = t->act + (token + b * TOKENS_A_BASE) * x.stride;
+    return x;
+}
+
+INLINE const void *token_at(const struct tokens *x, const uint32_t i) {
+    return x->base[i / TOKENS_A_BASE] + i % TOKENS_A_BASE * x->stride;
+}
+
+INLINE void tokens_advance(struct tokens *x, const uint32_t n, const size_t n_bytes) {
+    UNROLL(4)
+    for (uint32_t b = 0; b < (n + TOKENS_A_BASE - 1) / TOKENS_A_BASE; b++) {
+        x->base[b] += n_bytes;
+#if TOKENS_A_BASE < 12
+        __asm__("" : "+r"(x->base[b])); // a base, not one more that moves with it
+#endif
+    }
+}
+
+// Asks for a line of each of n tokens' activations behind a tile of as many, those that it will
+// multiply next: other threads made many of them, in caches of their own, and where K is long they
+// do not all stay in this one's.
+INLINE void ask_tokens(const struct tokens *x, const uint32_t n) {
+    const size_t behind = n * x->stride;
     UNROLL(12)
-    for (uint32_t i = 0; i < n; i++) __builtin_prefetch(act + i * stride, 0, 2);
+    for (uint32_t i = 0; i < n; i++)
+        __builtin_prefetch((const uint8_t *)token_at(x, i) + behind, 0, 2);
 }
 
 // The lines to ask for in the inner loop of a tile: of n_rows rows, evenly over all its turns.

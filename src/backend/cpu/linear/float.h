@@ -24,13 +24,14 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     }
 }
 
+#define TILE_STEP 4 // k at once, so that places are advanced less often
+
 INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_tile_args *t,
                  uint32_t token, uint32_t row, struct ahead *ahead) {
-    const uint8_t *act = t->act + token * t->act_stride;
     const float *w = (const float *)p->code + row;
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
-    const size_t stride = t->act_stride;
+    struct tokens act = tokens_of(t, token, n);
     ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(12)
@@ -41,17 +42,22 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     }
     for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
         ahead_step(ahead, t);
-        ask_tokens(act + TILE_TOKENS * stride, stride, n);
-        for (int k = 0; k < 8; k++, w += HT_ROW_GROUP, act += sizeof(float)) {
-            vf c[TILE_VECTORS];
+        if (t->act_far) ask_tokens(&act, n);
+        for (int k = 0; k < 16 / TILE_STEP; k++, w += TILE_STEP * HT_ROW_GROUP) {
             UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) c[v] = load_floats(w + v * LANES);
-            UNROLL(12)
-            for (uint32_t i = 0; i < n; i++) {
-                vf a = splat(*(const float *)(const void *)(act + i * stride));
+            for (int u = 0; u < TILE_STEP; u++) {
+                vf c[TILE_VECTORS];
                 UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = fma_add(c[v], a, y[i][v]);
+                for (int v = 0; v < TILE_VECTORS; v++)
+                    c[v] = load_floats(w + u * HT_ROW_GROUP + v * LANES);
+                UNROLL(12)
+                for (uint32_t i = 0; i < n; i++) {
+                    vf a = splat(((const float *)token_at(&act, i))[u]);
+                    UNROLL(4)
+                    for (int v = 0; v < TILE_VECTORS; v++) y[i][v] = fma_add(c[v], a, y[i][v]);
+                }
             }
+            tokens_advance(&act, n, TILE_STEP * sizeof(float));
         }
     }
     UNROLL(12)
@@ -64,7 +70,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
 
 INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
     const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
-    struct ahead ahead = ahead_of(t, t->n_k / 8 * (t->n_tokens / m + 1));
+    struct ahead ahead = ahead_of(t, t->n_k / 16 * (t->n_tokens / m + 1));
     uint32_t token = 0, n;
     for (; token < t->n_tokens; token += n) {
         n = t->n_tokens - token < m ? t->n_tokens - token : m;

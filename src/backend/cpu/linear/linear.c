@@ -213,10 +213,13 @@ static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_lin
 
 static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
 
-// One group of rows, one block of tokens, all of K.
+// So many bytes of activations stay in a second-level cache from one group of rows to the next.
+#define ACT_NEAR_BYTES (768 * 1024)
+
+// One group of rows, one block of tokens, all of K. first: the thread's first with these tokens.
 static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
                   uint32_t n_rows, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
-                  struct ht_linear_asked *asked, const struct scratch *s) {
+                  bool first, struct ht_linear_asked *asked, const struct scratch *s) {
     const struct ht_linear_format *f = &k->format[job->format];
     const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
@@ -228,6 +231,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual && t.n_tokens == n_tokens;
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
+    t.act_far = first || n_tokens * t.act_stride > ACT_NEAR_BYTES;
     uint32_t chunk = chunk_of(k, job->format);
     // What has to be copied goes in chunks that fit the copy.
     if (stream && n_rows == HT_ROW_GROUP && job->n_in % HT_PAD_FLOAT == 0)
@@ -251,8 +255,9 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
         if (stream) {
             stream_passes(f, rows, stride, &t);
-            *asked = (struct ht_linear_asked){t.ahead, (t.ahead_bytes + 63) / 64,
-                                              ht_lead_rows(k, stride, t.n_tokens)};
+            asked->at = t.ahead;
+            asked->n_lines = (t.ahead_bytes + 63) / 64;
+            asked->n_rows = ht_lead_rows(k, stride, t.n_tokens);
         } else {
             f->pack(info, rows, stride, t.n_k, &s->panel);
             f->tile(&s->panel, &t);
@@ -276,7 +281,7 @@ static void ask_rows(struct ht_linear_next next, size_t from, size_t to, uint32_
 void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
                    struct ht_linear_next next, uint32_t n_tokens) {
     if (!next.at) return;
-    if (asked->at != next.at) *asked = (struct ht_linear_asked){.at = next.at};
+    if (asked->at != next.at) *asked = (struct ht_linear_asked){.at = next.at, .act = asked->act};
     uint32_t n_rows = ht_lead_rows(k, next.row_bytes, n_tokens);
     size_t n_lines = (next.row_bytes + 63) / 64;
     if (asked->n_lines < n_lines) {
@@ -308,11 +313,13 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (row_end - row <= HT_ROW_GROUP) next = job->then;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
-            group(k, job, row, n_rows, token, n_tokens, next, asked, &s);
+            bool first = row == row_begin && asked->act != job->act;
+            group(k, job, row, n_rows, token, n_tokens, next, first, asked, &s);
             w += group_bytes;
         }
     }
     if (!stream) asked->at = NULL;
+    asked->act = job->act;
 }
 
 enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,

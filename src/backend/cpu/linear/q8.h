@@ -136,11 +136,11 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
 INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead) {
-    const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
+    const uint8_t *code = (uint8_t *)p->code + 4 * row;
     const float *scale = p->scale + row, *min = p->min + row;
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
-    const size_t stride = t->act_stride;
+    struct tokens act = tokens_of(t, token, n);
     ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
@@ -149,14 +149,14 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
         for (int v = 0; v < TILE_VECTORS; v++)
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
-    for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
+    for (uint32_t k = 0; k < t->n_k; k += 32) {
         ahead_step(ahead, t);
-        ask_tokens(act + TILE_TOKENS * stride, stride, n);
+        if (t->act_far) ask_tokens(&act, n);
         for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
             vi s[TILE_TOKENS][TILE_VECTORS];
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = act_of(act, stride, i);
+                const struct ht_act_q8 *a = token_at(&act, i);
                 int32_t bias = group == 16 ? a->bias_half[h] : a->bias;
                 if (CODES_SIGNED) bias = HT_SHIFTED;
                 UNROLL(4)
@@ -169,7 +169,8 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                 for (int v = 0; v < TILE_VECTORS; v++) w[v] = ((const vi *)(const void *)code)[v];
                 UNROLL(6)
                 for (uint32_t i = 0; i < n; i++) {
-                    vi q = broadcast4(act_of(act, stride, i)->q + h * 16 + c * 4);
+                    vi q = broadcast4(((const struct ht_act_q8 *)token_at(&act, i))->q + h * 16 +
+                                      c * 4);
                     UNROLL(4)
                     for (int v = 0; v < TILE_VECTORS; v++)
                         s[i][v] = has_min ? dot4_small(s[i][v], w[v], q) : dot4(s[i][v], w[v], q);
@@ -184,7 +185,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
             }
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = act_of(act, stride, i);
+                const struct ht_act_q8 *a = token_at(&act, i);
                 vf a_sum = splat(group == 16 ? a->sum_half[h] : a->sum);
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++) {
@@ -193,6 +194,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                 }
             }
         }
+        tokens_advance(&act, n, sizeof(struct ht_act_q8));
     }
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
