@@ -7,8 +7,6 @@
 
 #include "backend/cpu/linear/ask.h"
 
-#define PARTS (HT_ROW_GROUP / LANES)
-
 #ifndef HALF_COLUMNS
 INLINE void load_halves(const struct rows *w, vi out[16]) {
     load64(w, out);

@@ -322,6 +322,9 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     asked->act = job->act;
 }
 
+// Of a matrix: 32 bits hold the way from a row to the fifteenth behind it, which gathers take.
+#define MAX_SIDE (UINT32_MAX / 32)
+
 enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
                                       struct hearth_error *err) {
     const struct ht_format_info *info = info_of(f);
@@ -330,10 +333,10 @@ enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t 
     if (!ht_linear_scalar.format[f].pack)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "no kernel multiplies weights of format %s",
                        info->name);
-    if (n_in == 0 || n_in > UINT32_MAX / 8 || n_out == 0 || n_out > UINT32_MAX / 8)
+    if (n_in == 0 || n_in > MAX_SIDE || n_out == 0 || n_out > MAX_SIDE)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "a matrix of %llu x %llu weights: each side must be between 1 and %u",
-                       (unsigned long long)n_out, (unsigned long long)n_in, UINT32_MAX / 8);
+                       (unsigned long long)n_out, (unsigned long long)n_in, MAX_SIDE);
     if (!ht_format_row_bytes(f, n_in, &row_bytes))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "rows of %llu weights are not whole blocks of %u, which format %s needs",

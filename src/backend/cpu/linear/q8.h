@@ -9,12 +9,13 @@
 //   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
 //                         HT_STREAM_TOKENS)
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
-//                         for TILE_ROWS rows; in front store_codes(), the panel's layout
+//                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
 #define HT_LINEAR_Q8_H
 
 #include <math.h>
 
+#include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
 
 // ---- activations -------------------------------------------------------------------------------
@@ -76,50 +77,6 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t 
         dst->zero = 0.0f;
     }
     if (whole < n_in) ht_act_q8_scalar(x + whole, n_in - whole, dst, dst_step);
-}
-
-// ---- packers -----------------------------------------------------------------------------------
-
-#ifndef OWN_TILE
-// Two neighbouring vectors of codes, to 256 bytes of a panel.
-INLINE void store_codes(uint8_t *code, vi first, vi second) {
-    *(vi *)(void *)code = first;
-    *(vi *)(void *)(code + 128) = second;
-}
-#endif
-
-INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
-                 const struct ht_panel *p) {
-    const struct shape s = shape_of(f);
-    const int add = (CODES_SIGNED ? 0 : 128) - s.offset;
-    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        struct rows q = rows_of(w, row_bytes);
-        uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
-        float *scale_out = p->scale + LANES * part, *min_out = p->min + LANES * part;
-        for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
-            vf scale[16], min[16];
-            vi high[8];
-            scales(f, &q, scale, min);
-            shared(f, &q, high);
-            UNROLL(16)
-            for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
-                store_floats(scale_out, scale[g]);
-                if (s.has_min) store_floats(min_out, min[g]);
-            }
-            for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
-                vi r[2 * HALF];
-                raw(f, &q, step, high, r);
-                UNROLL(8)
-                for (uint32_t j = 0; j < s.step; j++) {
-                    UNROLL(4)
-                    for (int i = 0; i < 8; i += 2, code += 256) {
-                        vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
-                        store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
-                    }
-                }
-            }
-        }
-    }
 }
 
 // ---- the tile ----------------------------------------------------------------------------------
@@ -239,14 +196,8 @@ static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) 
     tiles(16, true, p, t);
 }
 
-#define PACK(id, name)                                                                             \
-    static void pack_##name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,    \
-                            uint32_t n_k, const struct ht_panel *p) {                              \
-        (void)f;                                                                                   \
-        pack(id, w, row_bytes, n_k, p);                                                            \
-    }
 #define FORMAT(id, name)                                                                           \
-    PACK(id, name)                                                                                 \
+    PACK(static, id, pack_##name)                                                                  \
     static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
         streams(id, w, row_bytes, t);                                                              \
     }
@@ -266,25 +217,25 @@ FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
 // Their streams would be 30 to 40 KB of code each, more than the first-level cache holds, and read
 // one token's weights only a tenth (IQ3_S) or a third (TQ1_0) faster than a panel does.
-PACK(HT_IQ3_S, iq3_s)
-PACK(HT_TQ1_0, tq1_0)
+PACK(static, HT_IQ3_S, pack_iq3_s)
+PACK(static, HT_TQ1_0, pack_tq1_0)
 #undef FORMAT
-#undef PACK
 
-// The rows of the level's table, by its tiles of groups of 32, how its streams' names begin, and
-// how many tokens the streams of the formats in most use take; that of Q8_0 takes all.
-#define Q8_FORMATS(tile_32, tile_32_min, stream, most)                                             \
-    [HT_Q4_0] = {pack_q4_0, tile_32, stream##_q4_0, most, most},                                   \
+// The rows of the level's table, by its tiles of groups of 32, how the names of its streams and of
+// some packers begin, and how many tokens the streams of the formats in most use take; that of Q8_0
+// takes all.
+#define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most)                                      \
+    [HT_Q4_0] = {packs##_q4_0, tile_32, stream##_q4_0, most, most},                                \
     [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, STREAM_RARE, STREAM_RARE},                 \
-    [HT_Q5_0] = {pack_q5_0, tile_32, stream##_q5_0, STREAM_RARE, STREAM_RARE},                     \
+    [HT_Q5_0] = {packs##_q5_0, tile_32, stream##_q5_0, STREAM_RARE, STREAM_RARE},                  \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
-    [HT_Q8_0] = {pack_q8_0, tile_32, stream##_q8_0, STREAM_TOKENS, STREAM_TOKENS},                 \
+    [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, STREAM_TOKENS, STREAM_TOKENS},              \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
     [HT_Q3_K] = {pack_q3_k, tile_16, stream##_q3_k, STREAM_FEW, STREAM_FEW},                       \
-    [HT_Q4_K] = {pack_q4_k, tile_32_min, stream##_q4_k, most, most},                               \
+    [HT_Q4_K] = {packs##_q4_k, tile_32_min, stream##_q4_k, most, most},                            \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},             \
     [HT_Q6_K] = {pack_q6_k, tile_16, stream##_q6_k, STREAM_FEW, STREAM_FEW},                       \
-    [HT_IQ4_NL] = {pack_iq4_nl, tile_32, stream##_iq4_nl, STREAM_RARE, STREAM_RARE},               \
+    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_RARE, STREAM_RARE},            \
     [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, most, most},                             \
     [HT_TQ2_0] = {pack_tq2_0, tile_32, stream##_tq2_0, STREAM_FEW, STREAM_FEW},                    \
     [HT_MXFP4] = {pack_mxfp4, tile_32, stream##_mxfp4, most, most},                                \

@@ -7,7 +7,6 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/rows.h"
 
-#define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
 // Formats that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
 #define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)

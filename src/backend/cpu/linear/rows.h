@@ -187,6 +187,12 @@ INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
 
 // n * 16 bytes of each row.
 INLINE void load(const int n, const struct rows *w, const size_t at, vi *out) {
+#ifdef LOAD_32 // load32 stands in the instruction set's header
+    if (n == 2) {
+        load32(w, at, out);
+        return;
+    }
+#endif
     UNROLL(4)
     for (int i = 0; i < n; i++) load16(w, at + 16 * i, out + 4 * i);
 }

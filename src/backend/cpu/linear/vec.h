@@ -24,6 +24,8 @@ typedef uint16_t vu16 VECTOR;
 typedef uint8_t vu8 VECTOR;
 typedef float vf VECTOR;
 
+#define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
+
 // LANES rows of weights, stride bytes apart. Addresses are those of every ROWS_A_POINTER-th row and
 // what an instruction adds to it for nothing, so that all rows take a few registers.
 #ifndef ROWS_A_POINTER

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Packers of codes: 32 rows of the file's bytes to a panel. A level says in front what q8.h names;
+// one with a layout of its own (OWN_TILE) brings store_codes(), too.
+#ifndef HT_LINEAR_Q8_PACK_H
+#define HT_LINEAR_Q8_PACK_H
+
+#include "backend/cpu/linear/kernels.h"
+#include "backend/cpu/linear/rows.h"
+
+#ifndef OWN_TILE
+// Two neighbouring vectors of codes, to 256 bytes of a panel.
+INLINE void store_codes(uint8_t *code, vi first, vi second) {
+    *(vi *)(void *)code = first;
+    *(vi *)(void *)(code + 128) = second;
+}
+#endif
+
+INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                 const struct ht_panel *p) {
+    const struct shape s = shape_of(f);
+    const int add = (CODES_SIGNED ? 0 : 128) - s.offset;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        struct rows q = rows_of(w, row_bytes);
+        uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
+        float *scale_out = p->scale + LANES * part, *min_out = p->min + LANES * part;
+        for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
+            vf scale[16], min[16];
+            vi high[8];
+            scales(f, &q, scale, min);
+            shared(f, &q, high);
+            UNROLL(16)
+            for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
+                store_floats(scale_out, scale[g]);
+                if (s.has_min) store_floats(min_out, min[g]);
+            }
+            for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
+                vi r[2 * HALF];
+                raw(f, &q, step, high, r);
+                UNROLL(8)
+                for (uint32_t j = 0; j < s.step; j++) {
+                    UNROLL(4)
+                    for (int i = 0; i < 8; i += 2, code += 256) {
+                        vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
+                        store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
+                    }
+                }
+            }
+        }
+    }
+}
+
+// linkage void name(...): the packer of a format.
+#define PACK(linkage, id, name)                                                                    \
+    linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
+                      uint32_t n_k, const struct ht_panel *p) {                                    \
+        (void)f;                                                                                   \
+        pack(id, w, row_bytes, n_k, p);                                                            \
+    }
+
+#endif
