@@ -16,25 +16,39 @@
 // Lines that a stream asks for while it works on LANES rows, into the L2 cache (to L1 is far slower
 // on Zen 4): those of the LANES rows behind them, in the order in which they will be read. So when
 // the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for
-// at a time: a burst holds up every load behind it.
+// at a time: a burst holds up every load behind it. Where the arguments say `in turn`, they are
+// lines of the group behind, instead.
 struct asker {
-    const uint8_t *line; // of row `row`
-    size_t stride;       // from row to row
-    uint32_t row, left;  // left: lines of each row
-    uint32_t rest;       // bytes read, beyond those that lines were asked for
+    const uint8_t *line;        // of row `row`
+    size_t stride, wrap;        // from row to row, and from the last to the next line of the first
+    uint32_t row, n_rows, left; // left: lines of each row
+    uint32_t rest;              // bytes read, beyond those that lines were asked for
 };
 
 // While LANES rows from w on are read, n_bytes of each: part `part` of a group.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    const uint32_t n_lines = (uint32_t)((last ? t->ahead_bytes : n_bytes) + 63) / 64;
-    if (last) return (struct asker){t->ahead, t->ahead_stride, 0, n_lines, 0};
-    return (struct asker){w + LANES * stride, stride, 0, n_lines, 0};
+    struct asker a = {.line = w + LANES * stride, .stride = stride, .n_rows = LANES};
+    uint32_t n_lines = (uint32_t)(n_bytes + 63) / 64, from = 0;
+    if (last || t->ahead_in_turn) {
+        a.line = t->ahead;
+        a.stride = t->ahead_stride;
+        n_lines = (t->ahead_bytes + 63) / 64;
+    }
+    if (t->ahead_in_turn) {
+        a.n_rows = HT_ASK_STREAMS;
+        from = n_lines * part / PARTS;
+        n_lines = n_lines * (part + 1) / PARTS;
+    }
+    a.line += from * 64;
+    a.left = n_lines - from;
+    a.wrap = 64 - a.n_rows * a.stride;
+    return a;
 }
 
 // A line of each of so many rows is asked for at a time, so that counting them costs less.
-#define ASK_LINES 4
+#define ASK_LINES HT_ASK_STREAMS
 
 INLINE void ask_lines(struct asker *a) {
     // gcc's scheduler would gather them in one place.
@@ -42,10 +56,10 @@ INLINE void ask_lines(struct asker *a) {
     UNROLL(4)
     for (int i = 0; i < ASK_LINES; i++, a->line += a->stride) __builtin_prefetch(a->line, 0, 2);
     a->row += ASK_LINES;
-    if (a->row < LANES) return;
+    if (a->row < a->n_rows) return;
     a->row = 0;
-    a->line += 64 - LANES * a->stride;
-    if (--a->left == 0) a->stride = 64 / LANES; // no more: the same line again and again
+    a->line += a->wrap;
+    if (--a->left == 0) a->stride = a->wrap = 0; // no more: the same line again and again
 }
 
 #else
@@ -88,9 +102,11 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     size_t next_stride = group ? t->ahead_stride : a.then.row_bytes;
     size_t next_bytes = group || last ? t->ahead_bytes : n_bytes;
     if (next_bytes == next_stride && next_bytes <= MOST_BY_ADDRESS) {
-        a.step = 64;
-        a.run = (uint32_t)(LANES * next_bytes + 63) / 64;
-        a.n_runs = 1;
+        const uint32_t all = (uint32_t)(LANES * next_bytes + 63) / 64;
+        a.n_runs = (all + HT_ASK_STREAMS - 1) / HT_ASK_STREAMS;
+        a.run = HT_ASK_STREAMS;
+        a.step = a.n_runs * 64;
+        a.wrap = 64 - HT_ASK_STREAMS * a.step;
     } else {
         a.step = next_stride;
         a.run = LANES;
@@ -200,28 +216,36 @@ INLINE void ask_tokens(const struct tokens *x, const uint32_t n) {
         __builtin_prefetch((const uint8_t *)token_at(x, i) + behind, 0, 2);
 }
 
-// The lines to ask for in the inner loop of a tile: of n_rows rows, evenly over all its turns.
+// The lines to ask for in the inner loop of a tile, evenly over all its turns: runs of `run` lines
+// that are `step` apart, and `wrap` from the end of one to the next.
 struct ahead {
-    const uint8_t *line, *end; // of the row's part
-    uint32_t n_rows, lines_a_step;
+    const uint8_t *line;
+    size_t step, wrap;
+    uint32_t left, run, n_runs, lines_a_turn;
 };
 
-// n_steps: how often the loop will ask, at least.
-INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_steps) {
-    // As many a row as ahead_step asks for.
-    const uint32_t n_lines = HT_ROW_GROUP * ((t->ahead_bytes + 126) / 64);
-    return (struct ahead){t->ahead, t->ahead + t->ahead_bytes, t->ahead_bytes ? HT_ROW_GROUP : 0,
-                          n_lines / n_steps + 1};
+// n_turns: how often the loop will ask, at least.
+INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_turns) {
+    if (t->ahead_bytes == 0) return (struct ahead){0};
+    const uint32_t n_rows = t->ahead_in_turn ? HT_ASK_STREAMS : HT_ROW_GROUP;
+    const uint32_t n_lines = (t->ahead_bytes + 126) / 64; // of a row, which begins anywhere
+    struct ahead a = {.line = t->ahead, .lines_a_turn = n_rows * n_lines / n_turns + 1};
+    a.step = t->ahead_in_turn ? t->ahead_stride : 64;
+    a.run = t->ahead_in_turn ? n_rows : n_lines;
+    a.n_runs = t->ahead_in_turn ? n_lines : n_rows;
+    a.wrap = (t->ahead_in_turn ? 64 : t->ahead_stride) - a.run * a.step;
+    a.left = a.run;
+    return a;
 }
 
-INLINE void ahead_step(struct ahead *a, const struct ht_tile_args *t) {
-    for (uint32_t i = 0; i < a->lines_a_step && a->n_rows > 0; i++) {
+INLINE void ahead_step(struct ahead *a) {
+    for (uint32_t i = 0; i < a->lines_a_turn && a->n_runs > 0; i++) {
         __builtin_prefetch(a->line, 0, 2);
-        a->line += 64;
-        if (a->line < a->end + 63) continue;
-        a->end += t->ahead_stride;
-        a->line = a->end - t->ahead_bytes;
-        a->n_rows--;
+        a->line += a->step;
+        if (--a->left > 0) continue;
+        a->left = a->run;
+        a->line += a->wrap;
+        a->n_runs--;
     }
 }
 

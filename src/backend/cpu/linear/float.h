@@ -41,7 +41,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
-        ahead_step(ahead, t);
+        ahead_step(ahead);
         if (t->act_far) ask_tokens(&act, n);
         for (int k = 0; k < 16 / TILE_STEP; k++, w += TILE_STEP * HT_ROW_GROUP) {
             UNROLL(4)

@@ -70,6 +70,11 @@ struct ht_panel {
 typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
                         uint32_t n_k, const struct ht_panel *p);
 
+// What is asked for by address is cut into so many equal parts, and a line of each asked for in
+// turn. A processor that follows ascending addresses by itself is then so far in front of each part
+// that it has been there when a line is asked for, and the asking waits for nothing.
+#define HT_ASK_STREAMS 4
+
 struct ht_tile_args {
     uint32_t n_k, n_tokens;
     const uint8_t *act; // the chunk's part of row 0
@@ -83,10 +88,12 @@ struct ht_tile_args {
     float *to;
     size_t to_stride;
     // What will be packed or streamed next, asked for meanwhile: rows of which it takes ahead_bytes
-    // each. A tile may not know of any; then ahead_bytes is 0.
+    // each. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn, for tiles alone:
+    // HT_ASK_STREAMS such rows, a line of each in turn, not 32 one after the other.
     const uint8_t *ahead;
     size_t ahead_stride;
     uint32_t ahead_bytes;
+    bool ahead_in_turn;
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 

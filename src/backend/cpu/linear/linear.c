@@ -170,6 +170,7 @@ static void ahead(struct ht_tile_args *t, struct ht_linear_next next, size_t n_b
     t->ahead = next.at;
     t->ahead_stride = next.row_bytes;
     t->ahead_bytes = (uint32_t)(n_bytes < next.row_bytes ? n_bytes : next.row_bytes);
+    t->ahead_in_turn = false;
 }
 
 // Up to so many tokens a level that asks by address does so for panels, too: the next group's part
@@ -178,10 +179,12 @@ static void ahead(struct ht_tile_args *t, struct ht_linear_next next, size_t n_b
 
 static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next, uint32_t at,
                              uint32_t n_in) {
-    size_t n_bytes = next.row_bytes * t->n_k / n_in;
-    t->ahead = next.at + HT_ROW_GROUP * (next.row_bytes * at / n_in);
-    t->ahead_stride = n_bytes;
-    t->ahead_bytes = (uint32_t)n_bytes;
+    size_t n_lines = (HT_ROW_GROUP * next.row_bytes / HT_ASK_STREAMS + 63) / 64;
+    size_t from = n_lines * at / n_in, to = n_lines * (at + t->n_k) / n_in;
+    t->ahead = next.at + from * 64;
+    t->ahead_stride = n_lines * 64;
+    t->ahead_bytes = (uint32_t)(to - from) * 64;
+    t->ahead_in_turn = true;
 }
 
 // As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
@@ -249,15 +252,17 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             stride = TAIL_ROW_BYTES;
         }
         bool last = at + chunk >= job->n_in;
-        if (!stream && next.at && k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS)
+        bool in_turn = k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS && next.at &&
+                       (!stream || t.n_tokens > k->address_tokens);
+        if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
         else
             ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
         if (stream) {
             stream_passes(f, rows, stride, &t);
-            asked->at = t.ahead;
-            asked->n_lines = (t.ahead_bytes + 63) / 64;
-            asked->n_rows = ht_lead_rows(k, stride, t.n_tokens);
+            asked->at = in_turn ? next.at : t.ahead;
+            asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
+            asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);
         } else {
             f->pack(info, rows, stride, t.n_k, &s->panel);
             f->tile(&s->panel, &t);

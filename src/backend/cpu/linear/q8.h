@@ -107,7 +107,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     for (uint32_t k = 0; k < t->n_k; k += 32) {
-        ahead_step(ahead, t);
+        ahead_step(ahead);
         if (t->act_far) ask_tokens(&act, n);
         for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
             vi s[TILE_TOKENS][TILE_VECTORS];
@@ -222,14 +222,14 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 #undef FORMAT
 
 // The rows of the level's table, by its tiles of groups of 32, how the names of its streams and of
-// some packers begin, and how many tokens the streams of the formats in most use take; that of Q8_0
-// takes all.
-#define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most)                                      \
+// some packers begin, and how many tokens the streams of the formats in most use take; and that of
+// Q8_0.
+#define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
     [HT_Q4_0] = {packs##_q4_0, tile_32, stream##_q4_0, most, most},                                \
     [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, STREAM_RARE, STREAM_RARE},                 \
     [HT_Q5_0] = {packs##_q5_0, tile_32, stream##_q5_0, STREAM_RARE, STREAM_RARE},                  \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
-    [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, STREAM_TOKENS, STREAM_TOKENS},              \
+    [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
     [HT_Q3_K] = {pack_q3_k, tile_16, stream##_q3_k, STREAM_FEW, STREAM_FEW},                       \
     [HT_Q4_K] = {packs##_q4_k, tile_32_min, stream##_q4_k, most, most},                            \

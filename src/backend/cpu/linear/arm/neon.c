@@ -25,5 +25,6 @@ const struct ht_linear_kernels ht_linear_neon = {
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
-    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS)},
+    .format = {NEON_FLOAT_FORMATS,
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
 };

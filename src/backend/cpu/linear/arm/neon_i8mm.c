@@ -70,7 +70,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
         }
     }
     for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
-        ahead_step(ahead, t);
+        ahead_step(ahead);
         for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
             vi s[TOKEN_PAIRS][ROW_PAIRS];
             UNROLL(3)
@@ -139,5 +139,6 @@ const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
-    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS)},
+    .format = {NEON_FLOAT_FORMATS,
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
 };

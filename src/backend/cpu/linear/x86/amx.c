@@ -121,7 +121,7 @@ INLINE void columns(const bool has_min, const struct ht_panel *p, const struct h
     for (uint32_t i = 0; i < t->n_k / 4 * 2; i++) code[i] ^= splat_int((int32_t)0x80808080);
     configure(SIDE, SIDE, HT_Q8_BLOCK); // 0, 4 and 6 for even blocks, 1, 5 and 7 for odd ones
     for (uint32_t token = 0; token < whole; token += SIDE) {
-        ahead_step(&ahead, t);
+        ahead_step(&ahead);
         column(has_min, false, p, t, token, 0);
         column(has_min, true, p, t, token, SIDE);
     }
@@ -158,7 +158,7 @@ INLINE void square(const bool lower, const struct ht_panel *p, const struct ht_t
         TILE_LOAD(3, from_lower + SIDE, from_bytes);
     }
     for (uint32_t k = 0; k < t->n_k; k += DEPTH, w += PANEL_BYTES) {
-        ahead_step(ahead, t);
+        ahead_step(ahead);
         TILE_LOAD(6, w, 128);
         TILE_LOAD(4, act + 2 * k, t->act_stride);
         TILE_BF16(0, 4, 6);

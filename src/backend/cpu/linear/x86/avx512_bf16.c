@@ -64,7 +64,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
         y[i][1] = load_floats(from + i * t->from_stride + LANES);
     }
     for (const vi *end = w + t->n_k; w < end;) {
-        ahead_step(ahead, t);
+        ahead_step(ahead);
         for (int pair = 0; pair < 8; pair++, w += 2, act += 4) {
             vi w0 = w[0], w1 = w[1];
             UNROLL(12)

@@ -29,8 +29,8 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 // scale for each 32, how the names of some packers and of its streams begin and how many tokens
 // those take (q8.h), the stream of F16, and how it computes BF16: bytes of an activation, what
 // makes them, and the rest.
-#define LEVEL(id, label, address, t32, t32_min, packs, stream, most, f16, bf16_size, act_bf16_fn,  \
-              ...)                                                                                 \
+#define LEVEL(id, label, address, t32, t32_min, packs, stream, most, most_q8_0, f16, bf16_size,    \
+              act_bf16_fn, ...)                                                                    \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
@@ -42,13 +42,13 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
                                4},                                                                 \
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = {__VA_ARGS__},                                                      \
-                   Q8_FORMATS(t32, t32_min, packs, stream, most)},                                 \
+                   Q8_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                      \
     }
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_gather, ht_one, 12,
+LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_gather, ht_one, 8, 12,
       ht_one_f16, 4, ht_act_bf16_f32_avx512, ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16,
       4, 4);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, tile_32, tile_32_min, pack, stream, 16,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, tile_32, tile_32_min, pack, stream, 16, 16,
       ht_stream_f16_avx512, 2, ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_pairs,
       ht_stream_bf16_pairs, 4, 8);
 
@@ -77,6 +77,6 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_gather, ht_one, 16, ht_one_f16, 2,
-      ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
+LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_gather, ht_one, 16, 16, ht_one_f16,
+      2, ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
       HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
