@@ -76,34 +76,35 @@ static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, 
     for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
 }
 
-// Where the K groups and V rows of the positions from `base` on lie; past the last page, that one
-// again.
-static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
-                       uint32_t base, const void **k, const void **v) {
+// Where the K groups and V rows of page i of a tile lie, the page being that of a position of a
+// task; past the task's last page, that one again.
+static void find_page(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
+                      uint32_t pos, uint32_t i, const void **k, const void **v) {
     size_t row_bytes = p->c->kv_row_bytes;
     const struct ht_cpu_tile *t = task.tile;
     uint32_t last = (t->pos + t->n_tokens - 1) / HT_PAGE_TOKENS;
-    for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
-        uint32_t page = t->pages[min_u32(base / HT_PAGE_TOKENS + i, last)];
-        const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head);
-        for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
-            k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
-        v[i] = at + HT_PAGE_TOKENS * row_bytes;
-    }
+    uint32_t page = t->pages[min_u32(pos / HT_PAGE_TOKENS, last)];
+    const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head);
+    for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
+        k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
+    v[i] = at + HT_PAGE_TOKENS * row_bytes;
 }
 
-// What the kernels may fetch ahead: the next positions, or behind the last the first of what comes
-// next; where nothing does, what is in the cache.
+// What the kernels may fetch ahead of a tile from `base` on: of each page, that which is read a
+// whole tile of pages later, be it the task's or the next one's. A task's last tile may be short,
+// and has no time to fetch all of the next task's first.
 static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t base) {
-    struct task task = w->task;
-    if (base + HT_TILE < w->hi[w->n_rows - 1]) {
-        base += HT_TILE;
-    } else if (w->next.tile) {
-        task = w->next;
-        base = first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+    uint32_t end = (w->hi[w->n_rows - 1] + HT_PAGE_TOKENS - 1) / HT_PAGE_TOKENS * HT_PAGE_TOKENS;
+    for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
+        struct task task = w->task;
+        uint32_t pos = base + HT_TILE + i * HT_PAGE_TOKENS;
+        if (pos >= end && w->next.tile) {
+            task = w->next;
+            pos = pos - end + first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+        }
+        find_page(p, s, task, pos, i, w->next_k, w->next_v);
     }
-    find_pages(p, s, task, base, w->next_k, w->next_v);
 }
 
 // One tile of positions from `base` on, for the query rows that see any of it. Rows are in rising
@@ -124,7 +125,8 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
-    find_pages(p, s, w->task, base, kp, vp);
+    for (uint32_t i = 0; i < HT_TILE_PAGES; i++)
+        find_page(p, s, w->task, base + i * HT_PAGE_TOKENS, i, kp, vp);
     find_next(p, s, w, base);
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
