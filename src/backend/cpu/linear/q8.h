@@ -221,22 +221,24 @@ PACK(static, HT_IQ3_S, pack_iq3_s)
 PACK(static, HT_TQ1_0, pack_tq1_0)
 #undef FORMAT
 
+#define RARE(most) ((most) < STREAM_RARE ? (most) : STREAM_RARE)
+
 // The rows of the level's table, by its tiles of groups of 32, how the names of its streams and of
 // some packers begin, and how many tokens the streams of the formats in most use take; and that of
 // Q8_0.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
     [HT_Q4_0] = {packs##_q4_0, tile_32, stream##_q4_0, most, most},                                \
-    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, STREAM_RARE, STREAM_RARE},                 \
-    [HT_Q5_0] = {packs##_q5_0, tile_32, stream##_q5_0, STREAM_RARE, STREAM_RARE},                  \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
+    [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, RARE(most), RARE(most)},                   \
+    [HT_Q5_0] = {packs##_q5_0, tile_32, stream##_q5_0, RARE(most), RARE(most)},                    \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, RARE(most), RARE(most)},                   \
     [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
     [HT_Q3_K] = {pack_q3_k, tile_16, stream##_q3_k, STREAM_FEW, STREAM_FEW},                       \
     [HT_Q4_K] = {packs##_q4_k, tile_32_min, stream##_q4_k, most, most},                            \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},             \
     [HT_Q6_K] = {pack_q6_k, tile_16, stream##_q6_k, STREAM_FEW, STREAM_FEW},                       \
-    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_RARE, STREAM_RARE},            \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, most, most},                             \
+    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, RARE(most), RARE(most)},              \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, RARE(most), RARE(most)},                 \
     [HT_TQ2_0] = {pack_tq2_0, tile_32, stream##_tq2_0, STREAM_FEW, STREAM_FEW},                    \
     [HT_MXFP4] = {pack_mxfp4, tile_32, stream##_mxfp4, most, most},                                \
     [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}

@@ -12,7 +12,7 @@
 #define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
 #define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
 #define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
-// Formats that few files have any more: code for more tokens is not worth its size.
+// Formats that few files have: code for more tokens is not worth its size.
 #define STREAM_RARE (STREAM_TOKENS < 12 ? STREAM_TOKENS : 12)
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
@@ -160,7 +160,8 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
+        struct asker asker = n == 1 ? asker_of(w, row_bytes, n_bytes, part, t)
+                                    : asker_shared(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
@@ -202,7 +203,8 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 // The most tokens that a format's stream takes.
 INLINE uint32_t stream_limit(const uint32_t f) {
     if (shape_of(f).step >= 4) return f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
-    if (f == HT_Q4_1 || f == HT_Q5_0 || f == HT_Q5_1 || f == HT_IQ4_NL) return STREAM_RARE;
+    if (f == HT_Q4_1 || f == HT_Q5_0 || f == HT_Q5_1) return STREAM_RARE;
+    if (f == HT_IQ4_NL || f == HT_IQ4_XS) return STREAM_RARE;
     return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
 }
 
