@@ -88,8 +88,9 @@ struct ht_tile_args {
     float *to;
     size_t to_stride;
     // What will be packed or streamed next, asked for meanwhile: rows of which it takes ahead_bytes
-    // each. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn, for tiles alone:
-    // HT_ASK_STREAMS such rows, a line of each in turn, not 32 one after the other.
+    // each, of a group. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn: they are
+    // HT_ASK_STREAMS equal parts of the group behind, of which a line each is asked for in turn;
+    // not for streams of as few tokens as ask by address (address_tokens), who cut it themselves.
     const uint8_t *ahead;
     size_t ahead_stride;
     uint32_t ahead_bytes;
