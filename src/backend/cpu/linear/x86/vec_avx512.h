@@ -59,6 +59,16 @@ INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
 }
 
+// In each 128 bits: out[c] gets dword c of all four registers.
+INLINE void turn_dwords(const __m512i z[4], __m512i out[4]) {
+    __m512i t0 = _mm512_unpacklo_epi32(z[0], z[1]), t1 = _mm512_unpackhi_epi32(z[0], z[1]);
+    __m512i t2 = _mm512_unpacklo_epi32(z[2], z[3]), t3 = _mm512_unpackhi_epi32(z[2], z[3]);
+    out[0] = _mm512_unpacklo_epi64(t0, t2);
+    out[1] = _mm512_unpackhi_epi64(t0, t2);
+    out[2] = _mm512_unpacklo_epi64(t1, t3);
+    out[3] = _mm512_unpackhi_epi64(t1, t3);
+}
+
 // out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
 INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     __m512i z[4];
@@ -69,12 +79,10 @@ INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
         // (masked broadcasts would be fewer instructions, but take a third longer on Zen 4)
         z[c] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
-    __m512i t0 = _mm512_unpacklo_epi32(z[0], z[1]), t1 = _mm512_unpackhi_epi32(z[0], z[1]);
-    __m512i t2 = _mm512_unpacklo_epi32(z[2], z[3]), t3 = _mm512_unpackhi_epi32(z[2], z[3]);
-    out[0] = (vi)_mm512_unpacklo_epi64(t0, t2);
-    out[1] = (vi)_mm512_unpackhi_epi64(t0, t2);
-    out[2] = (vi)_mm512_unpacklo_epi64(t1, t3);
-    out[3] = (vi)_mm512_unpackhi_epi64(t1, t3);
+    __m512i turned[4];
+    turn_dwords(z, turned);
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) out[c] = (vi)turned[c];
 }
 
 #ifdef FAST_GATHER
@@ -91,12 +99,7 @@ INLINE void load32(const struct rows *w, const size_t at, vi out[8]) {
             __m256i b = _mm256_loadu_si256((const void *)row_at(w, 8 * g + 4 + i, at));
             z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
         }
-        __m512i t0 = _mm512_unpacklo_epi32(z[0], z[1]), t1 = _mm512_unpackhi_epi32(z[0], z[1]);
-        __m512i t2 = _mm512_unpacklo_epi32(z[2], z[3]), t3 = _mm512_unpackhi_epi32(z[2], z[3]);
-        u[g][0] = _mm512_unpacklo_epi64(t0, t2);
-        u[g][1] = _mm512_unpackhi_epi64(t0, t2);
-        u[g][2] = _mm512_unpacklo_epi64(t1, t3);
-        u[g][3] = _mm512_unpackhi_epi64(t1, t3);
+        turn_dwords(z, u[g]);
     }
     UNROLL(4)
     for (int c = 0; c < 4; c++) {
@@ -112,16 +115,11 @@ INLINE void load64(const struct rows *w, vi out[16]) {
     __m512i u[4][4]; // u[g][c] 128-bit lane l: bytes of out[4 l + c] of rows 4 g ..
     UNROLL(4)
     for (int g = 0; g < 4; g++) {
-        __m512i z0 = _mm512_loadu_si512(row_at(w, 4 * g, 0));
-        __m512i z1 = _mm512_loadu_si512(row_at(w, 4 * g + 1, 0));
-        __m512i z2 = _mm512_loadu_si512(row_at(w, 4 * g + 2, 0));
-        __m512i z3 = _mm512_loadu_si512(row_at(w, 4 * g + 3, 0));
-        __m512i t0 = _mm512_unpacklo_epi32(z0, z1), t1 = _mm512_unpackhi_epi32(z0, z1);
-        __m512i t2 = _mm512_unpacklo_epi32(z2, z3), t3 = _mm512_unpackhi_epi32(z2, z3);
-        u[g][0] = _mm512_unpacklo_epi64(t0, t2);
-        u[g][1] = _mm512_unpackhi_epi64(t0, t2);
-        u[g][2] = _mm512_unpacklo_epi64(t1, t3);
-        u[g][3] = _mm512_unpackhi_epi64(t1, t3);
+        const __m512i z[4] = {_mm512_loadu_si512(row_at(w, 4 * g, 0)),
+                              _mm512_loadu_si512(row_at(w, 4 * g + 1, 0)),
+                              _mm512_loadu_si512(row_at(w, 4 * g + 2, 0)),
+                              _mm512_loadu_si512(row_at(w, 4 * g + 3, 0))};
+        turn_dwords(z, u[g]);
     }
     UNROLL(4)
     for (int c = 0; c < 4; c++) {
