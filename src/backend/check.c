@@ -252,7 +252,8 @@ static enum hearth_status check_attention(const struct checker *c) {
     if (s->u.attn.n_heads % s->u.attn.n_kv_heads != 0)
         return fail_step(c, "%" PRIu32 " heads on %" PRIu32 " KV heads", s->u.attn.n_heads,
                          s->u.attn.n_kv_heads);
-    if (!isfinite(s->u.attn.scale) || !isfinite(s->u.attn.soft_cap) || s->u.attn.soft_cap < 0)
+    if (!isfinite(s->u.attn.scale) || s->u.attn.scale <= 0 || !isfinite(s->u.attn.soft_cap) ||
+        s->u.attn.soft_cap < 0)
         return fail_step(c, "scale %g, cap %g", (double)s->u.attn.scale,
                          (double)s->u.attn.soft_cap);
     if (!c->appended[s->layer])

@@ -34,6 +34,21 @@ float ht_expf(float x) {
     return p * pow2(half) * pow2(e - half);
 }
 
+float ht_exp2f(float x) {
+    if (x != x) return x;
+    if (x <= HT_EXP2_MIN) return 0.0f;
+    float n = ht_rint_small(x), r = x - n;
+    float q = HT_EXP2_C6;
+    q = fmaf(q, r, HT_EXP2_C5);
+    q = fmaf(q, r, HT_EXP2_C4);
+    q = fmaf(q, r, HT_EXP2_C3);
+    q = fmaf(q, r, HT_EXP2_C2);
+    q = fmaf(q, r, HT_EXP2_C1);
+    float p = fmaf(q, r, 1.0f);
+    int e = (int)n, half = e >> 1;
+    return p * pow2(half) * pow2(e - half);
+}
+
 float ht_sigmoidf(float x) {
     return 1.0f / (1.0f + ht_expf(-x));
 }

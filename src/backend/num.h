@@ -25,13 +25,13 @@
 // Attention (cpu): per query row, positions in segments of 512 of tiles of 64, both at multiples of
 // their length, in order. In a segment, from m = -inf, l[16] = 0, acc = 0; per tile, over the
 // positions j that the row attends to (no other takes part, nor is multiplied by 0):
-//   s[j] = sum over d rising of fma(q[d], k[j][d], s[j]) from 0; then * scale; then
-//          cap * tanh(s / cap), if there is a cap
-//   m' = max(m, max_j s[j]); c = exp(m - m'); p[j] = exp(s[j] - m')
+//   s[j] = sum over d rising of fma(q[d], k[j][d], s[j]) from 0; by = scale * log2(e), or, if there
+//          is a cap, s[j] = tanh(s[j] * scale / cap) and by = cap * log2(e)
+//   m' = max(m, (max_j s[j]) * by); c = 2^(m - m'); p[j] = 2^fma(s[j], by, -m')
 //   l[i] = fma(l[i], c, sum of p[j] over j % 16 == i, rising)
 //   acc[d] = acc[d] * c; acc[d] = fma(p[j], v[j][d], acc[d]) for j rising
 // The first segment gives M = m, L = sum16(l), A = acc; each further one
-//   M' = max(M, m); b = exp(M - M'), n = exp(m - M'); L = fma(sum16(l), n, L * b);
+//   M' = max(M, m); b = 2^(M - M'), n = 2^(m - M'); L = fma(sum16(l), n, L * b);
 //   A[d] = fma(n, acc[d], A[d] * b)
 // and y[d] = A[d] * (1 / L). So threads may share a long context by segments.
 // KV pages: k and v are rounded when they are stored, to nearest even (f16, bf16), and widened
@@ -48,7 +48,7 @@
 // Cauchy and Schwarz a product of two rows, or of parts of them, is at most that squared. Weights
 // become whole numbers tile by tile, whose sum is bounded instead:
 //   w[j] = p[j] > 0 ? p[j] * vstep[j] : 0; S = sum16(w), M = max16(w);
-//   wstep = max(M / HT_I16_MAX, S / HT_I16_SUM); wcode[j] = rint(w[j] * (1 / wstep))
+//   wstep = max(M * (1 / HT_I16_MAX), S * (1 / HT_I16_SUM)); wcode[j] = rint(w[j] * (1 / wstep))
 //   acc[d] = fma((float)(sum over j of wcode[j] * vcode[j][d]), wstep, acc[d] * c)
 // 0 times any code is 0, so here p of positions that a row does not attend to counts as 0.
 #ifndef HT_BACKEND_NUM_H
@@ -77,7 +77,7 @@ static inline float ht_rint_small(float t) { // |t| < 2^22
 //   two bounds every product is exact, so that p scaled by 2^n in one operation is the same
 #define HT_EXP_MIN    -0x1.5d589ep6f // -87.336540: e^x is 2^-126
 #define HT_EXP_MAX    0x1.62e430p6f  // 88.722839: e^x is 2^128
-#define HT_EXP_LOG2E  0x1.715476p0f
+#define HT_EXP_LOG2E  HT_LOG2E
 #define HT_EXP_LN2_HI 0x1.62e400p-1f // 15 bits: n * LN2_HI is exact
 #define HT_EXP_LN2_LO 0x1.7f7d1cp-20f
 #define HT_EXP_C2     0x1.fffffcp-2f
@@ -86,6 +86,19 @@ static inline float ht_rint_small(float t) { // |t| < 2^22
 #define HT_EXP_C5     0x1.123de0p-7f
 #define HT_EXP_C6     0x1.6ac74ep-10f
 float ht_expf(float x);
+
+// 2^x for x below 128, to 1 ulp. x <= HT_EXP2_MIN gives 0, NaN stays NaN.
+//   n = rint(x); r = x - n; q = C6; q = fma(q, r, C5); ... C4, C3, C2, C1; p = fma(q, r, 1)
+//   result = p * 2^n, as above
+#define HT_LOG2E    0x1.715476p0f
+#define HT_EXP2_MIN -126.0f
+#define HT_EXP2_C1  0x1.62e430p-1f
+#define HT_EXP2_C2  0x1.ebfbdcp-3f
+#define HT_EXP2_C3  0x1.c6aee8p-5f
+#define HT_EXP2_C4  0x1.3b2d4cp-7f
+#define HT_EXP2_C5  0x1.5f3e54p-10f
+#define HT_EXP2_C6  0x1.41fbbcp-13f
+float ht_exp2f(float x);
 
 float ht_sigmoidf(float x); // 1 / (1 + exp(-x))
 float ht_siluf(float x);    // x / (1 + exp(-x))
@@ -184,7 +197,7 @@ static inline float ht_i16_step(float sq, float most, float *inverse) {
 
 // wstep and 1 / wstep of the law above; a NaN among the steps gives NaN.
 static inline float ht_i16_weight_step(float sum, float most, float *inverse) {
-    float step = most / HT_I16_MAX, mean = sum / HT_I16_SUM;
+    float step = most * (1.0f / HT_I16_MAX), mean = sum * (1.0f / HT_I16_SUM);
     step = step > mean ? step : mean;
     if (sum < HT_I16_LEAST) step = 0.0f;
     *inverse = step > 0.0f ? 1.0f / step : 0.0f;

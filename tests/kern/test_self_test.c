@@ -48,11 +48,19 @@ static void broken_add(const float *a, const float *b, uint32_t n, float *y) {
 }
 
 static void broken_softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
-                           float scale, float cap, struct ht_attn_state *state, float *c) {
+                           float scale, float cap, float *m, float (*l)[HT_LANES], float *c) {
     struct ht_vec_kernels k;
     ht_vec_kernels_init(&k, HT_CPU_SCALAR);
-    k.attn_softmax(s, n_rows, lo, hi, scale, cap, state, c);
-    if (n_rows > 1) state[1].l[5] += 1e-6f * state[1].l[5];
+    k.attn_softmax(s, n_rows, lo, hi, scale, cap, m, l, c);
+    if (n_rows > 1) l[1][5] += 1e-6f * l[1][5];
+}
+
+static void broken_join(const float *m, const float (*l)[HT_LANES], const float *acc,
+                        uint32_t n_rows, uint32_t d, float *all_m, float *all_l, float *sum) {
+    struct ht_vec_kernels k;
+    ht_vec_kernels_init(&k, HT_CPU_SCALAR);
+    k.attn_join(m, l, acc, n_rows, d, all_m, all_l, sum);
+    if (n_rows > 2) sum[2 * d + 3] = nextafterf(sum[2 * d + 3], INFINITY);
 }
 
 // bad: the kernels that differ, NULL behind the last.
@@ -79,8 +87,12 @@ static void test_finds_vec(void **state) {
     expect_found(&tables, (const char *const[]){"add", NULL});
     ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
     vec.attn_softmax = broken_softmax;
-    expect_found(&tables, (const char *const[]){"attention f16", "attention f32", "attention bf16",
-                                                "attention q8_0", "attention i16", NULL});
+    static const char *const attention[] = {"attention f16",  "attention f32", "attention bf16",
+                                            "attention q8_0", "attention i16", NULL};
+    expect_found(&tables, attention);
+    ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
+    vec.attn_join = broken_join;
+    expect_found(&tables, attention);
 }
 
 static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {

@@ -262,30 +262,37 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
 
 static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 5;
-    struct ht_attn_state a[HT_ATTN_MAX_ROWS], b[HT_ATTN_MAX_ROWS];
+    float m[2][HT_ATTN_MAX_ROWS], l[2][HT_ATTN_MAX_ROWS][HT_LANES];
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
     for (uint32_t i = 0; i < 400; i++) {
         uint32_t n = 1 + i % got->attn_rows;
-        float cap = i % 5 == 0 ? 7.0f : 0.0f;
+        float cap = i % 5 == 0 ? 7.0f : 0.0f, size = i % 4 == 1 ? 600.0f : 20.0f;
+        bool whole = i % 3 == 0; // every row sees all of it
         struct guarded s = random_floats(n * HT_TILE, &seed);
         struct guarded c = random_floats(n, &seed), c2 = copy_of(&c);
         for (uint32_t r = 0; r < n; r++) {
-            lo[r] = (i + r) % 3 ? 0 : kern_random(&seed) % HT_TILE;
-            hi[r] = i % 7 ? lo[r] + 1 + kern_random(&seed) % (HT_TILE - lo[r]) : HT_TILE;
+            lo[r] = whole || (i + r) % 3 ? 0 : kern_random(&seed) % HT_TILE;
+            hi[r] = !whole && i % 7 ? lo[r] + 1 + kern_random(&seed) % (HT_TILE - lo[r]) : HT_TILE;
             for (uint32_t j = 0; j < HT_TILE; j++) { // what is not seen may be anything
                 float *x = &floats(&s)[r * HT_TILE + j];
-                *x *= 20.0f;
+                *x *= size;
+                if (whole && i % 11 == 0 && r == 1 && j == 9) *x = NAN;
                 if (j < lo[r] || j >= hi[r]) *x = j % 2 ? NAN : INFINITY;
             }
-            if (i < HT_ATTN_MAX_ROWS || i % 10 == 0)
-                a[r] = b[r] = (struct ht_attn_state){.m = -INFINITY};
+            if (i >= HT_ATTN_MAX_ROWS && i % 10) continue;
+            m[0][r] = m[1][r] = -INFINITY;
+            for (int j = 0; j < HT_LANES; j++) l[0][r][j] = l[1][r][j] = 0;
         }
         struct guarded t = copy_of(&s);
-        want->attn_softmax(floats(&s), n, lo, hi, 0.3f, cap, a, floats(&c));
-        got->attn_softmax(floats(&t), n, lo, hi, 0.3f, cap, b, floats(&c2));
+        want->attn_softmax(floats(&s), n, lo, hi, 0.3f, cap, m[0], l[0], floats(&c));
+        got->attn_softmax(floats(&t), n, lo, hi, 0.3f, cap, m[1], l[1], floats(&c2));
         same(&s, &t, "attn_softmax", n);
         same(&c, &c2, "attn_softmax, c", n);
-        for (uint32_t r = 0; r < n; r++) assert_memory_equal(&a[r], &b[r], sizeof a[r]);
+        for (uint32_t r = 0; r < n; r++) {
+            if (m[0][r] != m[0][r]) continue; // NaN; the sums are, too
+            assert_memory_equal(&m[0][r], &m[1][r], sizeof m[0][r]);
+            assert_true(l[0][r][9] != l[0][r][9] || memcmp(l[0][r], l[1][r], sizeof l[0][r]) == 0);
+        }
         struct guarded *all[] = {&s, &t, &c, &c2};
         for (int g = 0; g < 4; g++) guarded_free(all[g]);
     }
@@ -323,11 +330,42 @@ static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kern
         }
 }
 
+// Rows that saw nothing of a segment, or nothing before it, among others.
+static void check_join(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 7;
+    for (uint32_t i = 0; i < 20 * N_DIMS; i++) {
+        uint32_t n = 1 + i % got->attn_rows, d = dims[i % N_DIMS];
+        struct guarded m = random_floats(n, &seed), l = random_floats(n * HT_LANES, &seed);
+        struct guarded acc = random_floats(n * d, &seed), sum = random_floats(n * d, &seed);
+        struct guarded all_m = random_floats(n, &seed), all_l = random_floats(n, &seed);
+        for (uint32_t r = 0; r < n; r++) {
+            floats(&m)[r] *= 90.0f;
+            if ((i + r) % 4 == 0) {
+                floats(&m)[r] = -INFINITY;
+                memset(floats(&l) + r * HT_LANES, 0, HT_LANES * sizeof(float));
+            }
+            if ((i + r) % 3 == 0) floats(&all_m)[r] = -INFINITY, floats(&all_l)[r] = 0;
+        }
+        struct guarded sum2 = copy_of(&sum), all_m2 = copy_of(&all_m), all_l2 = copy_of(&all_l);
+        const float(*lanes)[HT_LANES] = (const float(*)[HT_LANES])floats(&l);
+        want->attn_join(floats(&m), lanes, floats(&acc), n, d, floats(&all_m), floats(&all_l),
+                        floats(&sum));
+        got->attn_join(floats(&m), lanes, floats(&acc), n, d, floats(&all_m2), floats(&all_l2),
+                       floats(&sum2));
+        same(&sum, &sum2, "attn_join", d);
+        same(&all_m, &all_m2, "attn_join, m", d);
+        same(&all_l, &all_l2, "attn_join, l", d);
+        struct guarded *all[] = {&m, &l, &acc, &sum, &all_m, &all_l, &sum2, &all_m2, &all_l2};
+        for (int g = 0; g < 9; g++) guarded_free(all[g]);
+    }
+}
+
 static void test_attention(void **state) {
     (void)state;
     each_level(check_qk);
     each_level(check_softmax);
     each_level(check_pv);
+    each_level(check_join);
 }
 
 // ---- scalar against the formulas
@@ -409,7 +447,7 @@ static double formula_error(enum hearth_kv_type type, uint32_t d, bool round, ui
         if (round) rounded(type, kx[j], d, kx[j]);
         if (round) rounded(type, vx[j], d, vx[j]);
     }
-    struct ht_attn_state st = {.m = -INFINITY};
+    float m = -INFINITY, l[1][HT_LANES] = {0};
     for (uint32_t base = 0; base < N; base += HT_TILE) {
         uint32_t n = N - base < HT_TILE ? N - base : HT_TILE;
         const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]};
@@ -417,7 +455,7 @@ static double formula_error(enum hearth_kv_type type, uint32_t d, bool round, ui
         k.q_load[type](q, d, 1, 0, row);
         k.attn_qk[type](row, 1, d, kg, kg, 0, (n + 15) / 16, s);
         float c;
-        k.attn_softmax(s, 1, &(uint32_t){0}, &n, 0.25f, 0.0f, &st, &c);
+        k.attn_softmax(s, 1, &(uint32_t){0}, &n, 0.25f, 0.0f, &m, l, &c);
         k.attn_pv[type](acc, s, &c, 1, d, vg, vg, 0, n);
     }
     double sum = 0, want[D] = {0}, error = 0;
@@ -428,7 +466,7 @@ static double formula_error(enum hearth_kv_type type, uint32_t d, bool round, ui
         for (uint32_t e = 0; e < d; e++) want[e] += exp(dot / 4) * vx[j][e];
     }
     for (uint32_t e = 0; e < d; e++)
-        error += pow(acc[e] / ht_sum16(st.l, 16) - want[e] / sum, 2) / d;
+        error += pow(acc[e] / ht_sum16(l[0], 16) - want[e] / sum, 2) / d;
     return error;
 }
 

@@ -56,6 +56,7 @@ static double want_gelu_erf(double x) {
 
 static const struct function functions[] = {
     {"exp", ht_expf, exp, HT_EXP_MIN, HT_EXP_MAX, 1.0, 0},
+    {"exp2", ht_exp2f, exp2, HT_EXP2_MIN, 127.5, 1.4, 0},
     {"sigmoid", ht_sigmoidf, want_sigmoid, -87, INFINITY, 2.5, 0},
     {"silu", ht_siluf, want_silu, -87, INFINITY, 3, 1e-37},
     {"tanh", ht_tanhf, tanh, -INFINITY, INFINITY, 1.6, 0},
@@ -92,6 +93,9 @@ static void test_exp_bounds(void **state) {
     assert_true(isinf(ht_expf(INFINITY)) && isinf(ht_expf(HT_EXP_MAX)));
     assert_true(isnan(ht_expf(NAN)) && isnan(ht_tanhf(NAN)) && isnan(ht_erff(NAN)));
     assert_true(isnan(ht_siluf(NAN)) && isnan(ht_gelu_erff(NAN)) && isnan(ht_gelu_tanhf(NAN)));
+    assert_true(ht_exp2f(-INFINITY) == 0 && ht_exp2f(-1e30f) == 0 && ht_exp2f(HT_EXP2_MIN) == 0);
+    assert_true(isnormal(ht_exp2f(-125.99999f)) && isnan(ht_exp2f(NAN)));
+    for (int n = -125; n < 128; n++) assert_true(ht_exp2f((float)n) == ldexpf(1, n));
     assert_true(ht_expf(0) == 1 && ht_expf(-0.0f) == 1 && ht_expf(1e-30f) == 1);
     assert_true(ht_tanhf(INFINITY) == 1 && ht_tanhf(-INFINITY) == -1 && ht_erff(-50) == -1);
     // Every float near the two bounds is normal and close.

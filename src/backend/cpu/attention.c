@@ -7,12 +7,6 @@
 
 #include "backend/cpu/exec.h"
 
-// What some segments gave for a query row, beside their acc.
-struct sum {
-    float m, l;
-    bool started;
-};
-
 // A KV head and a tile of tokens.
 struct task {
     const struct ht_cpu_tile *tile; // NULL: none
@@ -25,8 +19,9 @@ struct work {
     float *s;   // [n_rows][HT_TILE] scores, then weights
     float *seg; // [n_rows][head_dim] of this segment
     float *acc; // [n_rows][head_dim] of the segments before, where there are several
-    struct sum sum[HT_ATTN_MAX_ROWS]; // likewise
-    struct ht_attn_state state[HT_ATTN_MAX_ROWS];
+    float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS]; // likewise; an l of 0: there were none
+    float m[HT_ATTN_MAX_ROWS],
+        l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment, as softmax has them
     float c[HT_ATTN_MAX_ROWS];
     struct task task;
     uint32_t n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
@@ -63,8 +58,8 @@ static uint32_t first_seen(const struct ht_cpu_step *s, uint32_t pos) {
 
 static void clear_segment(struct work *w, uint32_t d) {
     memset(w->seg, 0, (size_t)w->n_rows * d * sizeof *w->seg);
-    for (uint32_t r = 0; r < w->n_rows; r++)
-        w->state[r] = (struct ht_attn_state){.l = {0}, .m = -INFINITY};
+    memset(w->l, 0, w->n_rows * sizeof *w->l);
+    for (uint32_t r = 0; r < w->n_rows; r++) w->m[r] = -INFINITY;
 }
 
 // Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
@@ -131,7 +126,7 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
                      (any_hi + HT_LANES - 1) / HT_LANES, w->s);
     k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
-                    w->state + r0, w->c + r0);
+                    w->m + r0, w->l + r0, w->c + r0);
     if (type == HEARTH_KV_I16) { // 0 times any whole number is 0
         add_values(p, w, d, r0, r1, vp, any_lo, any_hi);
         return;
@@ -143,29 +138,6 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     add_values(p, w, d, r0, r1, vp, all_lo, all_hi);
     for (uint32_t r = r0; r < r1; r += w->n_heads)
         add_values(p, w, d, r, r + w->n_heads, vp, max_u32(all_hi, all_lo), hi[r]);
-}
-
-// Joins a segment's m, l and acc with those of the segments before it.
-static void join_row(const struct ht_vec_kernels *k, uint32_t d, struct sum *sum, float *acc,
-                     float m, float l, const float *seg) {
-    if (l == 0.0f) return; // the row saw nothing of it
-    if (!sum->started) {
-        memcpy(acc, seg, d * sizeof *acc);
-        *sum = (struct sum){m, l, true};
-        return;
-    }
-    float max = m > sum->m ? m : sum->m;
-    float before = ht_expf(sum->m - max), now = ht_expf(m - max);
-    k->scale(acc, before, d, acc);
-    k->axpy(now, seg, d, acc);
-    sum->l = fmaf(l, now, sum->l * before);
-    sum->m = max;
-}
-
-static void join_segment(const struct ht_prepared *p, struct work *w, uint32_t d) {
-    for (uint32_t r = 0; r < w->n_rows; r++)
-        join_row(&p->backend->vec, d, &w->sum[r], w->acc + (size_t)r * d, w->state[r].m,
-                 ht_sum16(w->state[r].l, HT_LANES), w->seg + (size_t)r * d);
 }
 
 // Query rows [token][head] of `n_heads` heads from head h0 on.
@@ -180,7 +152,8 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->n_rows, r, w->q);
         w->hi[r] = pos + 1;
         w->lo[r] = first_seen(s, pos);
-        w->sum[r].started = false;
+        w->all_m[r] = -INFINITY;
+        w->all_l[r] = 0;
     }
 }
 
@@ -208,7 +181,7 @@ static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        uint32_t h0, int thread) {
     for (uint32_t r = 0; r < w->n_rows; r++)
         store_head(p, s, w->task.tile->row + r / w->n_heads, h0 + r % w->n_heads,
-                   w->acc + (size_t)r * s->head_dim, w->sum[r].l, thread);
+                   w->acc + (size_t)r * s->head_dim, w->all_l[r], thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -227,7 +200,8 @@ static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     while (base < end) {
         uint32_t stop = min_u32((base / HT_SEGMENT + 1) * HT_SEGMENT, end);
         fold_segment(p, s, w, base, stop);
-        join_segment(p, w, s->head_dim);
+        p->backend->vec.attn_join(w->m, w->l, w->seg, w->n_rows, s->head_dim, w->all_m, w->all_l,
+                                  w->acc);
         base = stop;
     }
 }
@@ -265,20 +239,30 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     }
 }
 
-// ---- one token, its context shared by segments: [head][segment]{m, l, acc[head_dim]}
+// ---- one token, its context shared by segments: [head][segment] parts
+
+struct part {
+    float m, l[1][HT_LANES];
+    float acc[]; // [head_dim]
+};
+
+static size_t part_bytes(uint32_t head_dim) {
+    return sizeof(struct part) + head_dim * sizeof(float);
+}
 
 static uint32_t n_segments(uint32_t max_ctx) {
     return max_ctx / HT_SEGMENT + 1;
 }
 
 uint64_t ht_attn_parts_bytes(uint32_t n_heads, uint32_t head_dim, uint32_t max_ctx) {
-    return (uint64_t)n_heads * n_segments(max_ctx) * (head_dim + 2) * sizeof(float);
+    return (uint64_t)n_heads * n_segments(max_ctx) * part_bytes(head_dim);
 }
 
-static float *part_at(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t tensor,
-                      uint32_t head, uint32_t segment) {
+static struct part *part_at(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                            uint32_t tensor, uint32_t head, uint32_t segment) {
     size_t n = n_segments(p->c->limits.max_ctx);
-    return ht_cpu_f32(p, tensor, 0) + (head * n + segment) * (s->head_dim + 2);
+    uint8_t *parts = (uint8_t *)ht_cpu_f32(p, tensor, 0);
+    return (struct part *)(parts + (head * n + segment) * part_bytes(s->head_dim));
 }
 
 // One segment for every query head of a KV head.
@@ -292,10 +276,10 @@ static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, u
         uint32_t begin = max_u32(w.lo[0] / HT_TILE * HT_TILE, segment * HT_SEGMENT);
         fold_segment(p, s, &w, begin, min_u32((segment + 1) * HT_SEGMENT, w.hi[0]));
         for (uint32_t r = 0; r < w.n_rows; r++) {
-            float *part = part_at(p, s, s->out[1], kv_head * group + h + r, segment);
-            part[0] = w.state[r].m;
-            part[1] = ht_sum16(w.state[r].l, HT_LANES);
-            memcpy(part + 2, w.seg + (size_t)r * d, d * sizeof *part);
+            struct part *part = part_at(p, s, s->out[1], kv_head * group + h + r, segment);
+            part->m = w.m[r];
+            memcpy(part->l, w.l + r, sizeof part->l);
+            memcpy(part->acc, w.seg + (size_t)r * d, d * sizeof *part->acc);
         }
     }
 }
@@ -315,12 +299,12 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     ht_team_share(s->n_heads, 1, thread, p->c->n_threads, &begin, &end);
     for (size_t h = begin; h < end; h++) {
         float *acc = ht_cpu_own_attn(p, thread);
-        struct sum sum = {0};
+        float m = -INFINITY, l = 0;
         for (uint32_t i = first_seen(s, pos) / HT_SEGMENT; i <= pos / HT_SEGMENT; i++) {
-            const float *part = part_at(p, s, s->in[0], (uint32_t)h, i);
-            join_row(&p->backend->vec, d, &sum, acc, part[0], part[1], part + 2);
+            const struct part *part = part_at(p, s, s->in[0], (uint32_t)h, i);
+            p->backend->vec.attn_join(&part->m, part->l, part->acc, 1, d, &m, &l, acc);
         }
-        store_head(p, s, 0, h, acc, sum.l, thread);
+        store_head(p, s, 0, h, acc, l, thread);
     }
 }
 

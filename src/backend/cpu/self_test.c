@@ -21,7 +21,8 @@ struct attention { // everything that a tile's kernels write
     uint8_t v[HT_TILE_PAGES][HT_PAGE_TOKENS * HEAD_DIM * sizeof(float)];
     float s[HT_ATTN_MAX_ROWS * HT_TILE], acc[HT_ATTN_MAX_ROWS * HEAD_DIM];
     float q[HT_ATTN_MAX_ROWS * (HEAD_DIM + HT_LANES)], c[HT_ATTN_MAX_ROWS];
-    struct ht_attn_state state[HT_ATTN_MAX_ROWS];
+    float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES];
+    float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS], sum[HT_ATTN_MAX_ROWS * HEAD_DIM];
 };
 
 struct self_test {
@@ -162,16 +163,20 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
     for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
     for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
     memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
+    memcpy(a->sum, x, n_rows * HEAD_DIM * sizeof *a->sum);
+    memset(a->l, 0, sizeof a->l);
     for (uint32_t r = 0; r < n_rows; r++)
         k->q_load[type](x + 100 + r * HEAD_DIM, HEAD_DIM, n_rows, r, a->q);
     k->attn_qk[type](a->q, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
     for (uint32_t r = 0; r < n_rows; r++) {
-        a->state[r] = (struct ht_attn_state){.m = -INFINITY};
+        a->m[r] = -INFINITY;
+        a->all_m[r] = 0.5f, a->all_l[r] = (float)(r % 3);
         lo[r] = LO;
         hi[r] = HI;
     }
-    k->attn_softmax(a->s, n_rows, lo, hi, 0.125f, n_rows % 2 ? 0.0f : 7.0f, a->state, a->c);
+    k->attn_softmax(a->s, n_rows, lo, hi, 0.125f, n_rows % 2 ? 0.0f : 7.0f, a->m, a->l, a->c);
     k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, pages, LO, HI);
+    k->attn_join(a->m, a->l, a->acc, n_rows, HEAD_DIM, a->all_m, a->all_l, a->sum);
 }
 
 static void check_attention(struct self_test *t, int type) {
@@ -188,8 +193,9 @@ static void check_attention(struct self_test *t, int type) {
         attend(&t->vec, type, t->x, rows, t->b);
         differs(t->a->s, t->b->s, rows * HT_TILE, "weights of 64 positions", what, sizeof what);
         differs(t->a->acc, t->b->acc, rows * HEAD_DIM, "sums of values", what, sizeof what);
-        if (!what[0] && memcmp(t->a->state, t->b->state, sizeof t->a->state) != 0)
-            snprintf(what, sizeof what, "%u rows: the sums of weights differ", rows);
+        differs(t->a->l[0], t->b->l[0], rows * HT_LANES, "sums of weights", what, sizeof what);
+        differs(t->a->sum, t->b->sum, rows * HEAD_DIM, "joined segments", what, sizeof what);
+        differs(t->a->all_l, t->b->all_l, rows, "their sums of weights", what, sizeof what);
     }
     tell(t, name, what);
 }

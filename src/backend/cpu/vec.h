@@ -40,12 +40,6 @@
 #define HT_KV_BLOCK      32 // elements of a head that share a scale
 #define HT_I16_CHUNK     32 // elements of a query row in one piece
 
-// One query row's state inside a segment.
-struct ht_attn_state {
-    float l[HT_LANES]; // lane sums of exp(s - m)
-    float m;           // largest score so far, -inf at the beginning
-};
-
 struct ht_vec_kernels {
     // y = (x * r) * w, r = 1 / sqrt(sum_sq16(x) / n + eps). y may be x.
     void (*rms_norm)(const float *x, const float *w, uint32_t n, float eps, float *y);
@@ -90,12 +84,14 @@ struct ht_vec_kernels {
     void (*attn_qk[HT_N_KV_TYPES])(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,
                                    const void *const *next, uint32_t g_begin, uint32_t g_end,
                                    float *s);
-    // Each row r, s being s[r * HT_TILE ...]: t = s * scale, t = cap * tanh(t / cap) if cap, in
-    // place to p = exp(t - m'), m' = max(m, max t), over the tile's positions [lo[r], hi[r]), not
-    // empty; p of the rest of the tile becomes 0. l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...),
-    // c[r] = exp(m - m').
+    // Each row r, s being s[r * HT_TILE ...], m and l its largest score so far, as a power of 2,
+    // and its lanes' sums of weights (-inf and 0 at the beginning of a segment): t = s, or, if
+    // cap, tanh(s * scale / cap), over the tile's positions [lo[r], hi[r]), not empty;
+    // m' = max(m, (max t) * by), by = (cap or scale) * log2(e); p = 2^(t * by - m') in the place
+    // of s; p of the rest of the tile is 0. c[r] = 2^(m - m');
+    // l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...).
     void (*attn_softmax)(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
-                         float scale, float cap, struct ht_attn_state *state, float *c);
+                         float scale, float cap, float *m, float (*l)[HT_LANES], float *c);
     // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
     // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p; for
     // i16 in one sum of codes, over whole groups of 16, so what lies outside has to have a p of 0.
@@ -104,6 +100,11 @@ struct ht_vec_kernels {
     void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_rows,
                                    uint32_t d, const void *const *v, const void *const *next,
                                    uint32_t j_begin, uint32_t j_end);
+    // Joins a segment's m, l and acc [n_rows][d] with those of the segments before it: all_m and
+    // all_l [n_rows] and sum [n_rows][d]. A row whose lanes of l are 0 saw nothing of it; where
+    // all_l[r] is 0, there were none before.
+    void (*attn_join)(const float *m, const float (*l)[HT_LANES], const float *acc, uint32_t n_rows,
+                      uint32_t d, float *all_m, float *all_l, float *sum);
 };
 
 // The kernels of a KV type of numbers, over functions k_append, v_append, qk and pv that take the

@@ -4,6 +4,7 @@
 // vec_lanes.h wants, a level's file defines
 //
 //   v_store_i16: rounded to nearest even, from -32767 to 32767; of NaN anything
+//   v_store_i16x2: two of them, one behind the other
 //   v_mul_above(a, b): a > 0 ? a * b : 0
 //   struct w16: 16 sums of 32 bits   struct pairs: 16 pairs of 16 bits
 //   w_put(to, x, half): 16 numbers to the first or second places of 16 pairs
@@ -114,24 +115,44 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
     }
 }
 
-// The weights of a row for groups [begin, end) of 16 positions times the steps of their V rows, as
-// whole numbers; returns the step of these.
-static INLINE float weight_codes(const float *p, const void *const *v, uint32_t d, uint32_t begin,
-                                 uint32_t end, int16_t *codes) {
-    struct v16 w[HT_TILE_GROUPS], zero = v_set1(0.0f), sum = zero, most = zero;
+// The weights of n_rows rows for groups [begin, end) of 16 positions times the steps of their V
+// rows, as whole numbers, and the steps of these.
+static INLINE void weight_codes(const float *p, uint32_t n_rows, const void *const *v, uint32_t d,
+                                uint32_t begin, uint32_t end, int16_t codes[][HT_TILE],
+                                float *steps) {
+    _Alignas(64) float w[HT_ATTN_MAX_ROWS][HT_TILE], inverse[HT_LANES];
+    _Alignas(64) float sums[HT_ATTN_MAX_ROWS][HT_LANES], mosts[HT_ATTN_MAX_ROWS][HT_LANES];
+    struct v16 by[HT_TILE_GROUPS], zero = v_set1(0.0f);
     UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+        by[g] = zero;
         if (g < begin || g >= end) continue;
-        const float *steps = ht_i16_v_steps(v[g / HT_PAGE_GROUPS], d);
-        w[g] = v_mul_above(v_load(p + g * HT_LANES), v_load(steps + g % HT_PAGE_GROUPS * HT_LANES));
-        sum = v_add(sum, w[g]);
-        most = v_max(w[g], most);
+        by[g] = v_load(ht_i16_v_steps(v[g / HT_PAGE_GROUPS], d) + g % HT_PAGE_GROUPS * HT_LANES);
     }
-    float inverse, step = ht_i16_weight_step(v_sum(sum), v_most(most), &inverse);
-    UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
-        if (g < begin || g >= end) continue;
-        v_store_i16(codes + g * HT_LANES, v_mul(w[g], v_set1(inverse)));
+    uint32_t row = 0;
+    do {
+        struct v16 sum = zero, most = zero;
+        UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+            struct v16 x = zero;
+            if (g >= begin && g < end)
+                x = v_mul_above(v_load(p + row * HT_TILE + g * HT_LANES), by[g]);
+            v_store(w[row] + g * HT_LANES, x);
+            sum = v_add(sum, x);
+            most = v_max(x, most);
+        }
+        v_store(sums[row], sum), v_store(mosts[row], most);
+    } while (++row < n_rows);
+    struct v16 sum = v_sums(sums, n_rows), most = v_mosts(mosts, n_rows);
+    struct v16 step = v_max(v_mul(most, v_set1(1.0f / HT_I16_MAX)), // ht_i16_weight_step
+                            v_mul(sum, v_set1(1.0f / HT_I16_SUM)));
+    step = v_select_lt(sum, v_set1(HT_I16_LEAST), zero, step);
+    v_store(steps, step);
+    v_store(inverse, v_select_lt(zero, step, v_div(v_set1(1.0f), step), zero));
+    for (uint32_t r = 0; r < n_rows; r++) {
+        struct v16 x = v_set1(inverse[r]);
+        UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g += 2)
+            v_store_i16x2(codes[r] + g * HT_LANES, v_mul(v_load(w[r] + g * HT_LANES), x),
+                          v_mul(v_load(w[r] + (g + 1) * HT_LANES), x));
     }
-    return step;
 }
 
 // nr query rows by nv vectors of 16 elements of V, from element e on; n < 16 are the last of a row,
@@ -168,19 +189,11 @@ static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
     }
 }
 
-static INLINE void pv_rows_i16(const int nr, float *acc, const float *p, const float *c, uint32_t d,
-                               const void *const *v, const void *const *next, uint32_t begin,
-                               uint32_t end) {
+static INLINE void pv_rows_i16(const int nr, float *acc, const int16_t codes[][HT_TILE],
+                               const float *steps, const float *c, uint32_t d, const void *const *v,
+                               const void *const *next, uint32_t begin, uint32_t end) {
     const int most = nr * 8 <= V_ACCS ? 8 : nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
-    int16_t codes[PIECE_ROWS][HT_TILE];
-    float steps[PIECE_ROWS];
     uint32_t e = 0;
-    for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
-        fetch(ht_i16_v_steps(next[i], d), 0), fetch(ht_i16_v_steps(next[i], d), 64);
-    bool whole = begin == 0 && end == HT_TILE_GROUPS;
-    for (int r = 0; r < nr; r++)
-        steps[r] = whole ? weight_codes(p + r * HT_TILE, v, d, 0, HT_TILE_GROUPS, codes[r])
-                         : weight_codes(p + r * HT_TILE, v, d, begin, end, codes[r]);
     for (; e + most * HT_LANES <= d; e += most * HT_LANES)
         pv_block_i16(nr, most, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
     if (most == 8 && e + 4 * HT_LANES <= d) {
@@ -194,12 +207,20 @@ static INLINE void pv_rows_i16(const int nr, float *acc, const float *p, const f
 
 static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
                    const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
+    _Alignas(64) int16_t codes[HT_ATTN_MAX_ROWS][HT_TILE];
+    _Alignas(64) float steps[HT_LANES];
     begin = begin / HT_LANES;
     end = (end + HT_LANES - 1) / HT_LANES;
-    for (uint32_t n; n_rows > 0; n_rows -= n) {
-        n = piece(n_rows);
-        WITH_PIECE(n, pv_rows_i16, acc, p, c, d, v, next, begin, end)
-        acc += (size_t)n * d, p += n * HT_TILE, c += n;
+    for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
+        fetch(ht_i16_v_steps(next[i], d), 0), fetch(ht_i16_v_steps(next[i], d), 64);
+    if (begin == 0 && end == HT_TILE_GROUPS)
+        weight_codes(p, n_rows, v, d, 0, HT_TILE_GROUPS, codes, steps);
+    else
+        weight_codes(p, n_rows, v, d, begin, end, codes, steps);
+    for (uint32_t r = 0, n; r < n_rows; r += n) {
+        n = piece(n_rows - r);
+        WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, next,
+                   begin, end)
     }
 }
 

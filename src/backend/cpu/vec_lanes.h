@@ -11,7 +11,9 @@
 //   v_max: a > b ? a : b   v_min: a < b ? a : b
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
 //   v_rint  v_neg  v_abs  v_copysign(to, from)   v_scale2: a * 2^n, n whole, |n| <= 128
+//   v_fraction: a - rint(a)   v_scale2_above(a, n, x, limit): x <= limit ? 0 : a * 2^n
 //   v_swap: lanes 2i and 2i + 1   v_sum, v_most: j and j + 8, then j + 4, j + 2, j + 1
+//   v_sums, v_mosts: the same of n <= HT_ATTN_MAX_ROWS rows of 16; lane r is that of row r
 //   and those that vec_i16.h names
 //   V_ROWS: query rows a call   V_ACCS: v16s that may be accumulators, at most 24
 //   V_INIT: the function's name
@@ -29,8 +31,20 @@ static INLINE struct v16 keep(struct v16 v, uint32_t n) {
 
 // ---- elementary functions: num.h, lane by lane
 
-// exp where x is not above 0, or NaN.
-static INLINE struct v16 vexp_falling(struct v16 x) {
+// 2^x where x is below 128, or NaN.
+static INLINE struct v16 vexp2(struct v16 x) {
+    struct v16 r = v_fraction(x), n = v_sub(x, r);
+    struct v16 q = v_set1(HT_EXP2_C6);
+    q = v_fma(q, r, v_set1(HT_EXP2_C5));
+    q = v_fma(q, r, v_set1(HT_EXP2_C4));
+    q = v_fma(q, r, v_set1(HT_EXP2_C3));
+    q = v_fma(q, r, v_set1(HT_EXP2_C2));
+    q = v_fma(q, r, v_set1(HT_EXP2_C1));
+    q = v_fma(q, r, v_set1(1.0f));
+    return v_scale2_above(q, n, x, v_set1(HT_EXP2_MIN));
+}
+
+static INLINE struct v16 vexp(struct v16 x) {
     struct v16 n = v_rint(v_mul(x, v_set1(HT_EXP_LOG2E)));
     struct v16 r = v_fnma(n, v_set1(HT_EXP_LN2_HI), x);
     r = v_fnma(n, v_set1(HT_EXP_LN2_LO), r);
@@ -41,11 +55,8 @@ static INLINE struct v16 vexp_falling(struct v16 x) {
     q = v_fma(q, r, v_set1(HT_EXP_C2));
     q = v_fma(q, r, v_set1(1.0f));
     q = v_scale2(v_fma(q, r, v_set1(1.0f)), n);
-    return v_select_le(x, v_set1(HT_EXP_MIN), v_set1(0.0f), q);
-}
-
-static INLINE struct v16 vexp(struct v16 x) {
-    return v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), vexp_falling(x));
+    q = v_select_le(x, v_set1(HT_EXP_MIN), v_set1(0.0f), q);
+    return v_select_le(v_set1(HT_EXP_MAX), x, v_set1(INFINITY), q);
 }
 
 static INLINE struct v16 vtanh(struct v16 x) {
@@ -375,12 +386,12 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
     }
 }
 
-// Scaled and capped scores of a row in place, -inf where it does not look; their lanes' maxima.
-static INLINE struct v16 scale_scores(float *s, uint32_t lo, uint32_t hi, float by, float cap) {
+// The scores of a row, capped if there is a cap, -inf where it does not look; their lanes' maxima.
+static INLINE struct v16 cap_scores(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap) {
     struct v16 none = v_set1(-INFINITY), max = none;
     for (uint32_t g = lo / HT_LANES * HT_LANES; g < hi; g += HT_LANES) {
-        struct v16 t = v_mul(v_load(s + g), v_set1(by));
-        if (cap != 0.0f) t = v_mul(v_set1(cap), vtanh(v_div(t, v_set1(cap))));
+        struct v16 t = v_load(s + g);
+        if (cap != 0.0f) t = vtanh(v_div(v_mul(t, v_set1(scale_by)), v_set1(cap)));
         if (lo > g) t = v_select_lt(v_iota(), v_set1((float)(lo - g)), none, t);
         if (hi < g + HT_LANES) t = v_select_le(v_set1((float)(hi - g)), v_iota(), none, t);
         v_store(s + g, t);
@@ -389,29 +400,76 @@ static INLINE struct v16 scale_scores(float *s, uint32_t lo, uint32_t hi, float 
     return max;
 }
 
+// The same of a row that sees all of its tile, without a cap.
+static INLINE struct v16 most_score(const float *s) {
+    struct v16 max = v_set1(-INFINITY);
+    UNROLL for (int g = 0; g < HT_TILE_GROUPS; g++) max = v_max(v_load(s + g * HT_LANES), max);
+    return max;
+}
+
+// Scores of groups [begin, end) become weights; their lanes' sums.
+static INLINE struct v16 weights(float *s, uint32_t begin, uint32_t end, struct v16 by,
+                                 struct v16 max) {
+    struct v16 sum = v_set1(0.0f);
+    for (uint32_t g = begin; g < end; g++) {
+        struct v16 p = vexp2(v_fms(v_load(s + g * HT_LANES), by, max));
+        v_store(s + g * HT_LANES, p);
+        sum = v_add(sum, p);
+    }
+    return sum;
+}
+
 // All rows' maxima come first, then all their weights: the long chains of operations of one row run
 // beside those of the next.
-static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi, float by,
-                    float cap, struct ht_attn_state *state, float *c) {
-    float m[HT_LANES], before[HT_LANES];
-    for (uint32_t r = 0; r < n_rows; r++) {
-        m[r] = v_most(scale_scores(s + r * HT_TILE, lo[r], hi[r], by, cap));
-        before[r] = state[r].m;
-    }
-    struct v16 old = v_load_n(before, n_rows), new = v_max(v_load_n(m, n_rows), old);
-    v_store_n(m, new, n_rows);
-    v_store_n(c, vexp_falling(v_sub(old, new)), n_rows);
+static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
+                    float scale_by, float cap, float *m, float (*l)[HT_LANES], float *c) {
+    _Alignas(64) float most[HT_ATTN_MAX_ROWS][HT_LANES], max[HT_LANES], fall[HT_LANES];
+    bool whole = cap == 0.0f;
+    for (uint32_t r = 0; r < n_rows; r++) whole &= lo[r] == 0 && hi[r] == HT_TILE;
+    uint32_t row = 0;
+    do {
+        float *at = s + row * HT_TILE;
+        struct v16 m_row = whole ? most_score(at) : cap_scores(at, lo[row], hi[row], scale_by, cap);
+        v_store(most[row], m_row);
+    } while (++row < n_rows);
+    struct v16 by = v_set1((cap != 0.0f ? cap : scale_by) * HT_LOG2E), old = v_load_n(m, n_rows);
+    struct v16 new = v_max(v_mul(v_mosts(most, n_rows), by), old), c_row = vexp2(v_sub(old, new));
+    v_store(max, new), v_store_n(m, new, n_rows);
+    v_store(fall, c_row), v_store_n(c, c_row, n_rows);
     for (uint32_t r = 0; r < n_rows; r++, s += HT_TILE) {
-        struct v16 sum = v_set1(0.0f), max = v_set1(m[r]);
-        for (uint32_t g = 0; g < HT_TILE; g += HT_LANES)
-            if (g + HT_LANES <= lo[r] || g >= hi[r]) v_store(s + g, v_set1(0.0f));
-        for (uint32_t g = lo[r] / HT_LANES * HT_LANES; g < hi[r]; g += HT_LANES) {
-            struct v16 p = vexp_falling(v_sub(v_load(s + g), max));
-            v_store(s + g, p);
-            sum = v_add(sum, p);
+        struct v16 sum;
+        if (whole) {
+            sum = weights(s, 0, HT_TILE_GROUPS, by, v_set1(max[r]));
+        } else {
+            uint32_t begin = lo[r] / HT_LANES, end = (hi[r] + HT_LANES - 1) / HT_LANES;
+            for (uint32_t g = 0; g < HT_TILE_GROUPS; g++)
+                if (g < begin || g >= end) v_store(s + g * HT_LANES, v_set1(0.0f));
+            sum = weights(s, begin, end, by, v_set1(max[r]));
         }
-        v_store(state[r].l, v_fma(v_load(state[r].l), v_set1(c[r]), sum));
-        state[r].m = m[r];
+        v_store(l[r], v_fma(v_load(l[r]), v_set1(fall[r]), sum));
+    }
+}
+
+static void join(const float *m, const float (*l)[HT_LANES], const float *acc, uint32_t n_rows,
+                 uint32_t d, float *all_m, float *all_l, float *sum) {
+    float max[HT_LANES], own[HT_LANES], before[HT_LANES], now[HT_LANES];
+    struct v16 old = v_load_n(all_m, n_rows), new = v_load_n(m, n_rows), most = v_max(new, old);
+    v_store(max, most);
+    v_store(own, v_sums(l, n_rows));
+    v_store(before, vexp2(v_sub(old, most)));
+    v_store(now, vexp2(v_sub(new, most)));
+    for (uint32_t r = 0; r < n_rows; r++, acc += d, sum += d) {
+        if (own[r] == 0.0f) continue;
+        if (all_l[r] == 0.0f) {
+            memcpy(sum, acc, d * sizeof *sum);
+            all_m[r] = m[r], all_l[r] = own[r];
+            continue;
+        }
+        for (uint32_t e = 0; e < d; e += HT_LANES) {
+            struct v16 a = v_mul(v_load_n(sum + e, d - e), v_set1(before[r]));
+            v_store_n(sum + e, v_fma(v_set1(now[r]), v_load_n(acc + e, d - e), a), d - e);
+        }
+        all_m[r] = max[r], all_l[r] = fmaf(own[r], now[r], all_l[r] * before[r]);
     }
 }
 
@@ -519,6 +577,7 @@ void V_INIT(struct ht_vec_kernels *k) {
     k->rope_adjacent = rope_adjacent;
     k->attn_rows = V_ROWS;
     k->attn_softmax = softmax;
+    k->attn_join = join;
     HT_KV_ENTRIES(k, f16, HEARTH_KV_F16);
     HT_KV_ENTRIES(k, f32, HEARTH_KV_F32);
     HT_KV_ENTRIES(k, bf16, HEARTH_KV_BF16);

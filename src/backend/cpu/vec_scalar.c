@@ -193,28 +193,41 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
             }
 }
 
-static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap,
-                         struct ht_attn_state *state) {
-    float max = state->m, sum[HT_LANES] = {0};
+static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, float cap, float *m,
+                         float *l) {
+    float most = -INFINITY, sum[HT_LANES] = {0}, by = (cap != 0.0f ? cap : scale_by) * HT_LOG2E;
     for (uint32_t j = lo; j < hi; j++) {
-        s[j] = s[j] * scale_by;
-        if (cap != 0.0f) s[j] = cap * ht_tanhf(s[j] / cap);
-        max = s[j] > max ? s[j] : max;
+        if (cap != 0.0f) s[j] = ht_tanhf(s[j] * scale_by / cap);
+        most = s[j] > most ? s[j] : most;
     }
-    float c = ht_expf(state->m - max);
+    float max = most * by > *m ? most * by : *m, c = ht_exp2f(*m - max);
     for (uint32_t j = 0; j < HT_TILE; j++) {
-        s[j] = j >= lo && j < hi ? ht_expf(s[j] - max) : 0.0f;
+        s[j] = j >= lo && j < hi ? ht_exp2f(fmaf(s[j], by, -max)) : 0.0f;
         sum[j % HT_LANES] = sum[j % HT_LANES] + s[j];
     }
-    for (uint32_t j = 0; j < HT_LANES; j++) state->l[j] = fmaf(state->l[j], c, sum[j]);
-    state->m = max;
+    for (uint32_t j = 0; j < HT_LANES; j++) l[j] = fmaf(l[j], c, sum[j]);
+    *m = max;
     return c;
 }
 
 static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
-                    float scale_by, float cap, struct ht_attn_state *state, float *c) {
+                    float scale_by, float cap, float *m, float (*l)[HT_LANES], float *c) {
     for (uint32_t r = 0; r < n_rows; r++)
-        c[r] = softmax_row(s + r * HT_TILE, lo[r], hi[r], scale_by, cap, &state[r]);
+        c[r] = softmax_row(s + r * HT_TILE, lo[r], hi[r], scale_by, cap, &m[r], l[r]);
+}
+
+static void join(const float *m, const float (*l)[HT_LANES], const float *acc, uint32_t n_rows,
+                 uint32_t d, float *all_m, float *all_l, float *sum) {
+    for (uint32_t r = 0; r < n_rows; r++, acc += d, sum += d) {
+        float own = ht_sum16(l[r], HT_LANES), max = m[r] > all_m[r] ? m[r] : all_m[r];
+        float before = ht_exp2f(all_m[r] - max), now = ht_exp2f(m[r] - max);
+        if (own == 0.0f) continue;
+        bool first = all_l[r] == 0.0f;
+        for (uint32_t e = 0; e < d; e++)
+            sum[e] = first ? acc[e] : fmaf(now, acc[e], sum[e] * before);
+        all_m[r] = first ? m[r] : max;
+        all_l[r] = first ? own : fmaf(own, now, all_l[r] * before);
+    }
 }
 
 static inline void pv(enum hearth_kv_type type, float *acc, const float *p, const float *c,
@@ -286,6 +299,7 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .rope_adjacent = rope_adjacent,
         .attn_rows = 4,
         .attn_softmax = softmax,
+        .attn_join = join,
         .q_load[HEARTH_KV_I16] = q_load_i16,
         .k_store[HEARTH_KV_I16] = append_k_i16,
         .v_store[HEARTH_KV_I16] = append_v_i16,

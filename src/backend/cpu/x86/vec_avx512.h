@@ -110,6 +110,13 @@ static INLINE struct v16 v_rint(struct v16 a) {
 static INLINE struct v16 v_scale2(struct v16 a, struct v16 n) {
     return wrap(_mm512_scalef_ps(a.v, n.v));
 }
+static INLINE struct v16 v_fraction(struct v16 a) {
+    return wrap(_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static INLINE struct v16 v_scale2_above(struct v16 a, struct v16 n, struct v16 x,
+                                        struct v16 limit) {
+    return wrap(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLE_UQ), a.v, n.v));
+}
 static INLINE struct v16 v_neg(struct v16 a) {
     return wrap(_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f)));
 }
@@ -136,6 +143,35 @@ static INLINE float v_most(struct v16 a) {
     return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(q), q));
 }
 
+// Reductions of all rows at once: four steps, each of which halves the lanes of its rows and puts
+// two of them (then what is left of four, eight, sixteen) into one vector. Rows are taken in such
+// an order that the lanes come out in theirs; where there are fewer, the first stands in.
+static INLINE __m512 load_row(const float (*x)[HT_LANES], uint32_t r, uint32_t n) {
+    return _mm512_loadu_ps(x[r < HT_ATTN_MAX_ROWS && r < n ? r : 0]);
+}
+#define REDUCE_ROWS(name, OP)                                                                      \
+    static INLINE struct v16 name(const float(*x)[HT_LANES], uint32_t n) {                         \
+        __m512 a[8], b[4], c[2];                                                                   \
+        UNROLL for (uint32_t i = 0; i < 8; i++) {                                                  \
+            uint32_t r = i / 2 + 8 * (i % 2);                                                      \
+            __m512 p = load_row(x, r, n), q = load_row(x, r + 4, n);                               \
+            a[i] = OP(_mm512_shuffle_f32x4(p, q, 0x44), _mm512_shuffle_f32x4(p, q, 0xee));         \
+        }                                                                                          \
+        UNROLL for (int i = 0; i < 4; i++) b[i] =                                                  \
+            OP(_mm512_shuffle_f32x4(a[2 * i], a[2 * i + 1], 0x88),                                 \
+               _mm512_shuffle_f32x4(a[2 * i], a[2 * i + 1], 0xdd));                                \
+        UNROLL for (int i = 0; i < 2; i++) {                                                       \
+            __m512d p = _mm512_castps_pd(b[2 * i]), q = _mm512_castps_pd(b[2 * i + 1]);            \
+            c[i] = OP(_mm512_castpd_ps(_mm512_unpacklo_pd(p, q)),                                  \
+                      _mm512_castpd_ps(_mm512_unpackhi_pd(p, q)));                                 \
+        }                                                                                          \
+        return wrap(OP(_mm512_shuffle_ps(c[0], c[1], 0x88), _mm512_shuffle_ps(c[0], c[1], 0xdd))); \
+    }
+#define ADD_LOW(low, high)  _mm512_add_ps(low, high)
+#define MAX_HIGH(low, high) _mm512_max_ps(high, low)
+REDUCE_ROWS(v_sums, ADD_LOW)
+REDUCE_ROWS(v_mosts, MAX_HIGH)
+
 // ---- 16-bit numbers (vec_i16.h)
 
 static INLINE void v_store_i16(int16_t *y, struct v16 a) {
@@ -143,6 +179,10 @@ static INLINE void v_store_i16(int16_t *y, struct v16 a) {
     _mm256_storeu_si256((__m256i *)(void *)y, c);
 }
 
+static INLINE void v_store_i16x2(int16_t *y, struct v16 a, struct v16 b) {
+    __m512i c = _mm512_packs_epi32(_mm512_cvtps_epi32(a.v), _mm512_cvtps_epi32(b.v));
+    _mm512_storeu_si512(y, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), c));
+}
 static INLINE struct v16 v_mul_above(struct v16 a, struct v16 b) {
     __mmask16 above = _mm512_cmp_ps_mask(a.v, _mm512_setzero_ps(), _CMP_GT_OQ);
     return wrap(_mm512_maskz_mul_ps(above, a.v, b.v));
