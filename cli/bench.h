@@ -20,6 +20,7 @@ struct bench {
     double pass_bytes; // of weights that a pass of one token reads
     bool has_ceilings; // false on a backend that has none; then no work is counted either
     struct hearth_ceilings ceilings;
+    double weights_bytes_s; // the weights, read where they lie; where there are ceilings
     struct interrupt interrupt;
     struct progress progress;
     int n_printed;

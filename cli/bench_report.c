@@ -41,6 +41,7 @@ static void table_head(struct bench *b) {
                b->ceilings.read_bytes_s / 1e9, b->ceilings.int8_macs_s / 1e9,
                b->ceilings.i16_macs_s / 1e9, b->ceilings.bf16_macs_s / 1e9,
                b->ceilings.f32_macs_s / 1e9);
+        printf("the weights, where they lie: read %.1f GB/s\n", b->weights_bytes_s / 1e9);
     }
     printf("\n%-16s %5s %6s %9s  %17s", "", "seqs", "depth", "tokens/s", "slowest - fastest");
     if (b->has_ceilings) printf(" %8s %7s %8s %7s", "GB/s", "of read", "GMAC/s", "of ceil");
@@ -99,6 +100,7 @@ static void json_head(struct bench *b) {
                "\"i16_macs_s\": %.0f, \"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
                b->ceilings.read_bytes_s, b->ceilings.int8_macs_s, b->ceilings.i16_macs_s,
                b->ceilings.bf16_macs_s, b->ceilings.f32_macs_s);
+        printf(",\n  \"weights_read_bytes_s\": %.0f", b->weights_bytes_s);
     }
     printf(",\n  \"runs\": [");
 }

@@ -295,6 +295,7 @@ static int measure_ceilings(struct bench *b, const struct hearth_engine_options 
     struct hearth_error err = {HEARTH_OK, ""};
     progress_begin(&b->progress, "measuring this machine", "");
     enum hearth_status s = hearth_ceilings_measure(o, CEILING_MS, &b->ceilings, &err);
+    if (!s) s = hearth_engine_read_speed(b->engine, CEILING_MS, &b->weights_bytes_s, &err);
     progress_end(&b->progress);
     b->has_ceilings = !s;
     if (s == HEARTH_OK) return EXIT_FINE;

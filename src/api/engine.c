@@ -72,6 +72,11 @@ enum hearth_status hearth_engine_profile(hearth_engine *e, enum hearth_profile m
     return ht_engine_profile(e, mode, err);
 }
 
+enum hearth_status hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms, double *bytes_s,
+                                            struct hearth_error *err) {
+    return ht_engine_read_speed(e, budget_ms, bytes_s, err);
+}
+
 bool hearth_engine_step_kind(const hearth_engine *e, size_t i, struct hearth_step_kind *out) {
     return ht_engine_step_kind(e, i, out);
 }

@@ -288,6 +288,10 @@ struct ht_backend_ops {
     enum hearth_status (*ceilings)(struct ht_backend *b, uint32_t budget_ms, uint64_t min_bytes,
                                    uint64_t max_bytes, struct hearth_ceilings *out,
                                    struct hearth_error *err);
+    // Bytes a second at which the backend's threads read the matrices of the plan where they lie
+    // (hearth_engine_read_speed), between executes.
+    enum hearth_status (*read_speed)(struct ht_prepared *p, uint32_t budget_ms, double *bytes_s,
+                                     struct hearth_error *err);
     // Counts, and times, the steps of execute from now on (hearth_engine_profile). profile_get is
     // only called after it.
     enum hearth_status (*profile)(struct ht_prepared *p, enum hearth_profile mode,

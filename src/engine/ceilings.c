@@ -14,15 +14,18 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
+enum hearth_status ht_check_budget(uint32_t budget_ms, struct hearth_error *err) {
+    if (budget_ms >= 1 && budget_ms <= 10000) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_ARG, "budget_ms is %" PRIu32 ", expected 1 to 10000", budget_ms);
+}
+
 enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                        struct hearth_ceilings *out, struct hearth_error *err) {
     const struct ht_backend_ops *ops;
     struct ht_backend_options bo;
     enum hearth_status status = ht_engine_find_backend(o, NULL, &ops, &bo, err);
     if (status) return status;
-    if (budget_ms < 1 || budget_ms > 10000)
-        return ht_fail(err, HEARTH_E_ARG, "budget_ms is %" PRIu32 ", expected 1 to 10000",
-                       budget_ms);
+    if ((status = ht_check_budget(budget_ms, err))) return status;
     if (!ops->ceilings)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", ops->name);
     uint64_t cache = 0, available = ht_engine_available(NULL);

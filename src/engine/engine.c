@@ -207,6 +207,18 @@ enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profil
     return status;
 }
 
+enum hearth_status ht_engine_read_speed(struct hearth_engine *e, uint32_t budget_ms,
+                                        double *bytes_s, struct hearth_error *err) {
+    if (e->in_step)
+        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_read_speed was called from a callback");
+    enum hearth_status status = ht_check_budget(budget_ms, err);
+    if (status) return status;
+    if (!e->ops->read_speed)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not measure how it reads",
+                       e->ops->name);
+    return e->ops->read_speed(e->prepared, budget_ms, bytes_s, err);
+}
+
 bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out) {
     return e->has_profile && e->ops->profile_get(e->prepared, i, out);
 }

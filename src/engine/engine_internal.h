@@ -139,6 +139,8 @@ uint64_t ht_engine_table_bytes(const struct ht_limits *limits, uint32_t n_seqs);
 
 // ---- engine.c -----------------------------------------------------------------------------------
 
+// E_ARG unless budget_ms is from 1 to 10000. (ceilings.c)
+HT_MUST_CHECK enum hearth_status ht_check_budget(uint32_t budget_ms, struct hearth_error *err);
 // The backend that the options name (or the tuning brings), and what to open it with.
 HT_MUST_CHECK enum hearth_status ht_engine_find_backend(const struct hearth_engine_options *o,
                                                         const struct ht_engine_tuning *tuning,

@@ -194,6 +194,7 @@ class Bench(WithModel):
             self.assertAlmostEqual(r["bytes_s"], r["token_bytes"] * r["tokens_s"], delta=1e-4 * r["bytes_s"] + 1)
             self.assertAlmostEqual(r["read_share"], r["bytes_s"] / d["ceilings"]["read_bytes_s"],
                                    delta=1e-4 * r["read_share"] + 1e-6)
+        self.assertGreater(d["weights_read_bytes_s"], 0)
         size = {t["name"]: t["bytes"] for t in json.loads(self.ok("inspect", self.model, "--json",
                                                                   "--tensors"))["tensors"]}
         self.assertEqual(d["pass_bytes"], sum(size.values()) - size["token_embd.weight"])
@@ -243,7 +244,8 @@ class Bench(WithModel):
 
     def test_table(self):
         out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1, "--steps")
-        self.assertRegex(out, r"ceilings measured now: read [\d.]+ GB/s; int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s\n")
+        self.assertRegex(out, r"ceilings measured now: read [\d.]+ GB/s; int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s\n"
+                              r"the weights, where they lie: read [\d.]+ GB/s\n")
         self.assertRegex(out, r"\nprompt 8 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+ +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
         self.assertRegex(out, r"\n  linear qkv F32 +[\d.]+ % +[\d.]+ ms +[\d.]+ +\d+ % +[\d.]+ +\d+ %\n")
         for line in out.split("\n"):

@@ -460,6 +460,29 @@ static void test_allocation_fails(void **state) {
     hearth_model_close(m);
 }
 
+static void test_read_speed(void **state) {
+    (void)state;
+    struct hearth_error err;
+    for (int b = 0; b < 2; b++) {
+        struct tiny t;
+        double bytes_s = -1;
+        open_tiny(&t, backends[b], HT_Q8_0, 1);
+        bool can = strcmp(backends[b], "cpu") == 0;
+        assert_int_equal(hearth_engine_read_speed(t.e, 0, &bytes_s, &err), HEARTH_E_ARG);
+        assert_int_equal(hearth_engine_read_speed(t.e, 10001, &bytes_s, &err), HEARTH_E_ARG);
+        assert_non_null(strstr(err.message, "10001"));
+        ht_test_alloc_fail_at(1);
+        assert_int_equal(hearth_engine_read_speed(t.e, 1, &bytes_s, &err),
+                         can ? HEARTH_E_NOMEM : HEARTH_E_UNSUPPORTED);
+        ht_test_alloc_fail_at(0);
+        assert_true(bytes_s < 0); // untouched
+        assert_int_equal(hearth_engine_read_speed(t.e, 1, &bytes_s, &err),
+                         can ? HEARTH_OK : HEARTH_E_UNSUPPORTED);
+        assert_int_equal(bytes_s > 0, can);
+        close_tiny(&t);
+    }
+}
+
 // The plan's numbers are what creation takes, to 2 % and 100 KB.
 static void test_plan_holds(void **state) {
     (void)state;
@@ -497,7 +520,7 @@ int main(void) {
         cmocka_unit_test(test_end),           cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_one_answer),    cmocka_unit_test(test_golden),
         cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_allocation_fails),
-        cmocka_unit_test(test_plan_holds),
+        cmocka_unit_test(test_plan_holds),    cmocka_unit_test(test_read_speed),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -8,6 +8,7 @@
 #include "cmocka_all.h"
 
 #include "backend/cpu/peak.h"
+#include "base/mem.h"
 
 static void test_levels(void **state) {
     (void)state;
@@ -47,8 +48,29 @@ static void test_refuses(void **state) {
     ht_team_destroy(team);
 }
 
+// Parts that lie anywhere and of any length, also none: a speed, and nothing is read behind them
+// (level scalar under the sanitizers).
+static void test_read(void **state) {
+    (void)state;
+    struct hearth_error err;
+    struct ht_team *team;
+    enum { N = 1 << 20 };
+    uint8_t *memory = ht_calloc(1, N);
+    assert_non_null(memory);
+    assert_int_equal(ht_team_create(2, &team, &err), HEARTH_OK);
+    const struct ht_peak_part parts[] = {
+        {memory + 4, 100000}, {memory, 0}, {memory + 60, 3}, {memory + N - 700, 700}, {memory, N}};
+    for (int level = 0; level < HT_CPU_N_LEVELS; level++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)level)) continue;
+        assert_true(ht_peak_read(team, (enum ht_cpu_level)level, parts, 5, 1) > 0);
+        assert_true(ht_peak_read(team, (enum ht_cpu_level)level, parts, 0, 1) == 0);
+    }
+    ht_team_destroy(team);
+    ht_free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels),
-                                       cmocka_unit_test(test_refuses)};
+                                       cmocka_unit_test(test_refuses), cmocka_unit_test(test_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

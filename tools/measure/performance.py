@@ -117,12 +117,15 @@ class Hearth:
                           '--reps', reps, *options])
         report = json.loads(text)
         self.ceilings.append(report['ceilings'])
+        for run in report['runs']:
+            run['lying_share'] = run['bytes_s'] / report['weights_read_bytes_s']
         return report['runs']
 
     def generate(self, row, model):
         run, = self.bench(model, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
                           reps=row.reps)
-        return {'value': run['tokens_s'], 'share': run['read_share'], 'of': 'of reading'}
+        return {'value': run['tokens_s'], 'share': run['read_share'], 'of': 'of reading',
+                'lying_share': run['lying_share']}
 
     def prompt_(self, row, model):
         """The share is that of the ceiling; of a long prompt, that of the rate at 512."""
@@ -259,6 +262,9 @@ def table_row(row, what, found, key, bars):
     if ours and key == 'value' and 'share' in found['hearth'][0]:
         share = statistics.median(r['share'] for r in found['hearth'])
         cells[2] = judged(share, bars[0], row.better, ' ' + found['hearth'][0]['of'])
+        if 'lying_share' in found['hearth'][0]:
+            lying = statistics.median(r['lying_share'] for r in found['hearth'])
+            cells[2] += f'; {lying:.2f} of reading the weights where they lie'
     best = max if row.better == 'more' else min
     for peer, bar in zip(PEERS, bars[1:]):
         sets = {flags: v for (of, flags), v in values.items() if of == peer}

@@ -61,6 +61,27 @@ static enum hearth_status cpu_ceilings(struct ht_backend *b, uint32_t budget_ms,
     return ht_peak_measure(b->team, b->level, budget_ms, min_bytes, max_bytes, out, err);
 }
 
+// The matrices that a pass reads: not tables of which it takes a row a token.
+static enum hearth_status cpu_read_speed(struct ht_prepared *p, uint32_t budget_ms, double *bytes_s,
+                                         struct hearth_error *err) {
+    const struct ht_plan *plan = p->c->plan;
+    struct ht_peak_part *parts = ht_calloc(plan->n_weights, sizeof *parts);
+    size_t n = 0;
+    if (!parts) return ht_fail_nomem(err, plan->n_weights * sizeof *parts, "a list of weights");
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const struct ht_step *s = &plan->steps[i];
+        if (s->op == HT_OP_EMBED || s->op == HT_OP_ADD_POS) continue;
+        for (size_t w = 0; w < sizeof s->w / sizeof *s->w && n < plan->n_weights; w++) {
+            if (s->w[w] == HT_NONE || plan->weights[s->w[w]].n_dims < 2) continue;
+            const struct ht_weight *weight = &plan->weights[s->w[w]];
+            parts[n++] = (struct ht_peak_part){weight->data, weight->n_bytes};
+        }
+    }
+    *bytes_s = ht_peak_read(p->backend->team, p->backend->level, parts, n, budget_ms);
+    ht_free(parts);
+    return HEARTH_OK;
+}
+
 static void cpu_levels(char *best, size_t n_best, char *all, size_t n_all) {
     size_t n = 0;
     snprintf(best, n_best, "%s", ht_cpu_level_name(ht_cpu_best_level()));
@@ -253,6 +274,7 @@ const struct ht_backend_ops ht_backend_cpu = {
     .team = cpu_team,
     .levels = cpu_levels,
     .ceilings = cpu_ceilings,
+    .read_speed = cpu_read_speed,
     .profile = ht_cpu_profile,
     .profile_get = ht_cpu_profile_get,
     .self_test = ht_cpu_self_test,

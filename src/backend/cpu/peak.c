@@ -189,3 +189,40 @@ enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level
     *out = c;
     return HEARTH_OK;
 }
+
+struct pass {
+    const struct ht_peak_kernels *k;
+    const struct ht_peak_part *parts;
+    size_t n_parts;
+};
+
+static void run_pass(void *arg, int thread, int n_threads) {
+    const struct pass *pass = arg;
+    for (size_t i = 0; i < pass->n_parts; i++) {
+        const struct ht_peak_part *part = &pass->parts[i];
+        uint64_t skip = -(uintptr_t)part->p & 63,
+                 n = part->n_bytes > skip ? part->n_bytes - skip : 0;
+        size_t begin, end; // in what `read` takes
+        ht_team_share(n / 256, 1, thread, n_threads, &begin, &end);
+        pass->k->read(part->p + skip + begin * 256, (end - begin) * 256);
+    }
+}
+
+double ht_peak_read(struct ht_team *team, enum ht_cpu_level level, const struct ht_peak_part *parts,
+                    size_t n_parts, uint32_t budget_ms) {
+    struct ht_peak_kernels k;
+    ht_peak_kernels_init(&k, level);
+    struct pass pass = {&k, parts, n_parts};
+    uint64_t end = ht_now_ns() + (uint64_t)budget_ms * 1000000, now, n_bytes = 0;
+    for (size_t i = 0; i < n_parts; i++) n_bytes += parts[i].n_bytes;
+    double best = 0;
+    int n_passes = 0;
+    do {
+        uint64_t begin = ht_now_ns();
+        ht_team_run(team, run_pass, &pass);
+        now = ht_now_ns();
+        double rate = (double)n_bytes / ((double)(now - begin + 1) * 1e-9);
+        if (rate > best) best = rate;
+    } while (++n_passes < 2 || now < end);
+    return best;
+}

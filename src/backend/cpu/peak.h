@@ -40,6 +40,16 @@ HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_c
                                                  uint64_t max_bytes, struct hearth_ceilings *out,
                                                  struct hearth_error *err);
 
+struct ht_peak_part { // memory that is read in a pass
+    const uint8_t *p;
+    uint64_t n_bytes;
+};
+// Bytes a second at which the threads together read the parts where they lie, each its share of
+// every part, and do nothing else: the best of the passes that begin within budget_ms, of two at
+// least, since the first may find that they have no pages yet.
+double ht_peak_read(struct ht_team *team, enum ht_cpu_level level, const struct ht_peak_part *parts,
+                    size_t n_parts, uint32_t budget_ms);
+
 // A loop of struct ht_peak_kernels: HT_PEAK_SUMS independent sums of `type`, each increased by
 // step(sum, x, y). To the compiler x is something else each time, and no sum what another is; reg
 // is the constraint of a vector register in asm.
