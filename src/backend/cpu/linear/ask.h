@@ -79,7 +79,7 @@ struct asker {
     struct ht_linear_next then; // the rows whose lines are near next
     uint32_t rest;              // bytes read, beyond those that lines were asked for
 };
-#define NEAR            2
+#define NEAR            6    // lines of a row
 #define MOST_BY_ADDRESS 4608 // bytes of a row
 
 INLINE void ask_then(struct asker *a) {
