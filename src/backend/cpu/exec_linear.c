@@ -202,8 +202,21 @@ static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     }
 }
 
-// A share of a step's columns is taken in this many pieces, or in single groups of rows.
-#define PIECES 24
+// Of what is left of a share a thread takes this part, at least a group of rows: long pieces in
+// front, between which little is lost, and short ones at the end, for which others wait less.
+#define PIECE_OF_LEFT 4
+
+// A piece of n_groups groups of rows: where it begins, and *n of them; false: none are left.
+static bool take_piece(atomic_uint *taken, size_t n_groups, size_t *at, size_t *n) {
+    unsigned seen = atomic_load_explicit(taken, memory_order_relaxed);
+    do {
+        if (seen >= n_groups) return false;
+        *n = (n_groups - seen + PIECE_OF_LEFT - 1) / PIECE_OF_LEFT;
+    } while (!atomic_compare_exchange_weak_explicit(taken, &seen, seen + (unsigned)*n,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    *at = seen;
+    return true;
+}
 
 // Columns that are nobody's: a thread works through its share, piece by piece, and then through
 // what the others have left of theirs. The pieces of a share are taken in order, so that each one's
@@ -216,12 +229,11 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
         struct range share[3], r;
         share_of(p, s, owner, share);
         size_t n_groups = (share[0].end - share[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
-        size_t piece = (n_groups + PIECES - 1) / PIECES * HT_ROW_GROUP, at;
-        while ((at = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * piece) <
-               share[0].end - share[0].begin) {
-            r.begin = share[0].begin + at;
-            bool last = share[0].end - r.begin <= piece;
-            r.end = last ? share[0].end : r.begin + piece;
+        size_t at, n_taken;
+        while (take_piece(taken, n_groups, &at, &n_taken)) {
+            r.begin = share[0].begin + at * HT_ROW_GROUP;
+            bool last = at + n_taken == n_groups;
+            r.end = last ? share[0].end : r.begin + n_taken * HT_ROW_GROUP;
             struct ht_linear_next behind_piece = last || k > 0 ? then : rows_from(p, s, 0, r.end);
             if (s->prep != HT_NONE)
                 run_prepared(p, s, r, behind_piece, thread);
