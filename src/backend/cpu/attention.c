@@ -20,8 +20,7 @@ struct work {
     float *seg; // [n_rows][head_dim] of this segment
     float *acc; // [n_rows][head_dim] of the segments before, where there are several
     float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS]; // likewise; an l of 0: there were none
-    float m[HT_ATTN_MAX_ROWS],
-        l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment, as softmax has them
+    float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment (attn_softmax)
     float c[HT_ATTN_MAX_ROWS];
     struct task task;
     uint32_t n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
