@@ -16,6 +16,11 @@ static float pow2(int n) {
     return float_from_bits((uint32_t)(n + 127) << 23);
 } // -126 <= n <= 127
 
+static float scale2(float p, int n) {
+    int half = n >> 1;
+    return p * pow2(half) * pow2(n - half);
+}
+
 float ht_expf(float x) {
     if (x != x) return x;
     if (x <= HT_EXP_MIN) return 0.0f;
@@ -30,8 +35,7 @@ float ht_expf(float x) {
     q = fmaf(q, r, HT_EXP_C2);
     q = fmaf(q, r, 1.0f);
     float p = fmaf(q, r, 1.0f);
-    int e = (int)n, half = e >> 1;
-    return p * pow2(half) * pow2(e - half);
+    return scale2(p, (int)n);
 }
 
 float ht_exp2f(float x) {
@@ -45,8 +49,7 @@ float ht_exp2f(float x) {
     q = fmaf(q, r, HT_EXP2_C2);
     q = fmaf(q, r, HT_EXP2_C1);
     float p = fmaf(q, r, 1.0f);
-    int e = (int)n, half = e >> 1;
-    return p * pow2(half) * pow2(e - half);
+    return scale2(p, (int)n);
 }
 
 float ht_sigmoidf(float x) {

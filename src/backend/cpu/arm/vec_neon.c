@@ -160,13 +160,6 @@ static INLINE struct v16 v_scale2(struct v16 x, struct v16 n) {
     return wrap(scale2_quarter(x.a, n.a), scale2_quarter(x.b, n.b), scale2_quarter(x.c, n.c),
                 scale2_quarter(x.d, n.d));
 }
-static INLINE struct v16 v_fraction(struct v16 x) {
-    return v_sub(x, v_rint(x));
-}
-static INLINE struct v16 v_scale2_above(struct v16 a, struct v16 n, struct v16 x,
-                                        struct v16 limit) {
-    return v_select_le(x, limit, v_set1(0.0f), v_scale2(a, n));
-}
 static INLINE struct v16 v_abs(struct v16 x) {
     return wrap(vabsq_f32(x.a), vabsq_f32(x.b), vabsq_f32(x.c), vabsq_f32(x.d));
 }
@@ -189,17 +182,6 @@ static INLINE float v_most(struct v16 x) {
     return ht_max16(t, 16);
 }
 
-static INLINE struct v16 v_sums(const float (*x)[HT_LANES], uint32_t n) {
-    float sum[HT_LANES] = {0};
-    for (uint32_t r = 0; r < n; r++) sum[r] = v_sum(v_load(x[r]));
-    return v_load(sum);
-}
-static INLINE struct v16 v_mosts(const float (*x)[HT_LANES], uint32_t n) {
-    float most[HT_LANES] = {0};
-    for (uint32_t r = 0; r < n; r++) most[r] = v_most(v_load(x[r]));
-    return v_load(most);
-}
-
 // ---- 16-bit numbers (vec_i16.h)
 
 static INLINE void v_store_i16(int16_t *y, struct v16 v) {
@@ -207,10 +189,6 @@ static INLINE void v_store_i16(int16_t *y, struct v16 v) {
     vst1_s16(y + 4, vqmovn_s32(vcvtnq_s32_f32(v.b)));
     vst1_s16(y + 8, vqmovn_s32(vcvtnq_s32_f32(v.c)));
     vst1_s16(y + 12, vqmovn_s32(vcvtnq_s32_f32(v.d)));
-}
-static INLINE void v_store_i16x2(int16_t *y, struct v16 a, struct v16 b) {
-    v_store_i16(y, a);
-    v_store_i16(y + HT_LANES, b);
 }
 
 static INLINE struct v16 v_mul_above(struct v16 x, struct v16 y) {
@@ -254,5 +232,7 @@ static INLINE struct v16 w_float(struct w16 sum) {
     return wrap(vcvtq_f32_s32(sum.a), vcvtq_f32_s32(sum.b), vcvtq_f32_s32(sum.c),
                 vcvtq_f32_s32(sum.d));
 }
+
+#include "backend/cpu/vec_plain.h"
 
 #include "backend/cpu/vec_lanes.h"

@@ -141,13 +141,6 @@ static INLINE __m256 scale2_half(__m256 a, __m256 n) {
 static INLINE struct v16 v_scale2(struct v16 a, struct v16 n) {
     return wrap(scale2_half(a.l, n.l), scale2_half(a.h, n.h));
 }
-static INLINE struct v16 v_fraction(struct v16 a) {
-    return v_sub(a, v_rint(a));
-}
-static INLINE struct v16 v_scale2_above(struct v16 a, struct v16 n, struct v16 x,
-                                        struct v16 limit) {
-    return v_select_le(x, limit, v_set1(0.0f), v_scale2(a, n));
-}
 static INLINE struct v16 v_neg(struct v16 a) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return wrap(_mm256_xor_ps(a.l, sign), _mm256_xor_ps(a.h, sign));
@@ -178,26 +171,11 @@ static INLINE float v_most(struct v16 a) {
     return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(q), q));
 }
 
-static INLINE struct v16 v_sums(const float (*x)[HT_LANES], uint32_t n) {
-    float sum[HT_LANES] = {0};
-    for (uint32_t r = 0; r < n; r++) sum[r] = v_sum(v_load(x[r]));
-    return v_load(sum);
-}
-static INLINE struct v16 v_mosts(const float (*x)[HT_LANES], uint32_t n) {
-    float most[HT_LANES] = {0};
-    for (uint32_t r = 0; r < n; r++) most[r] = v_most(v_load(x[r]));
-    return v_load(most);
-}
-
 // ---- 16-bit numbers (vec_i16.h)
 
 static INLINE void v_store_i16(int16_t *y, struct v16 a) {
     __m256i v = _mm256_packs_epi32(_mm256_cvtps_epi32(a.l), _mm256_cvtps_epi32(a.h));
     _mm256_storeu_si256((__m256i *)(void *)y, _mm256_permute4x64_epi64(v, 0xd8));
-}
-static INLINE void v_store_i16x2(int16_t *y, struct v16 a, struct v16 b) {
-    v_store_i16(y, a);
-    v_store_i16(y + HT_LANES, b);
 }
 
 static INLINE __m256 mul_above(__m256 a, __m256 b) {
@@ -236,5 +214,7 @@ static INLINE struct w16 w_dot(struct w16 sum, struct pairs a, struct pairs x) {
 static INLINE struct v16 w_float(struct w16 sum) {
     return wrap(_mm256_cvtepi32_ps(sum.l), _mm256_cvtepi32_ps(sum.h));
 }
+
+#include "backend/cpu/vec_plain.h"
 
 #include "backend/cpu/vec_lanes.h"
