@@ -213,14 +213,17 @@ INLINE void tokens_advance(struct tokens *x, const uint32_t n, const size_t n_by
     }
 }
 
-// Asks for a line of each of n tokens' activations behind a tile of as many, those that it will
-// multiply next: other threads made many of them, in caches of their own, and where K is long they
-// do not all stay in this one's.
-INLINE void ask_tokens(const struct tokens *x, const uint32_t n) {
+// Asks for so many lines of each of n tokens' activations behind a tile of as many, those that it
+// will multiply next: other threads made many of them, in caches of their own, and where K is long
+// they do not all stay in this one's.
+INLINE void ask_tokens(const struct tokens *x, const uint32_t n, const uint32_t n_lines) {
     const size_t behind = n * x->stride;
-    UNROLL(12)
-    for (uint32_t i = 0; i < n; i++)
-        __builtin_prefetch((const uint8_t *)token_at(x, i) + behind, 0, 2);
+    UNROLL(2)
+    for (uint32_t l = 0; l < n_lines; l++) {
+        UNROLL(12)
+        for (uint32_t i = 0; i < n; i++)
+            __builtin_prefetch((const uint8_t *)token_at(x, i) + behind + 64 * l, 0, 2);
+    }
 }
 
 // The lines to ask for in the inner loop of a tile, evenly over all its turns: runs of `run` lines

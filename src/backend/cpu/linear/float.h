@@ -42,7 +42,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     }
     for (const float *end = w + t->n_k * HT_ROW_GROUP; w < end;) {
         ahead_step(ahead);
-        if (t->act_far) ask_tokens(&act, n);
+        if (t->act_far) ask_tokens(&act, n, 1);
         for (int k = 0; k < 16 / TILE_STEP; k++, w += TILE_STEP * HT_ROW_GROUP) {
             UNROLL(4)
             for (int u = 0; u < TILE_STEP; u++) {

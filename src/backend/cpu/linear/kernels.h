@@ -57,12 +57,13 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 // Weights of 32 rows x n_k, made by a packer for the tile of its own level.
 //   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni)
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
-//          scale, min [n_k / group][32]
+//          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
+//          level's packers and tiles have that
 //   f32:   code is float [n_k][32]
 //   bf16:  code is uint16_t [n_k / 2][32][2]
 struct ht_panel {
     void *code; // 64-byte aligned, 16 KB
-    float *scale, *min;
+    float *scale, *back, *min;
 };
 
 // Packs 32 whole rows; w points at the first weight of the chunk in row 0, rows are row_bytes

@@ -96,7 +96,7 @@ size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     (void)max_in;
     size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
-    return PANEL_BYTES + 2 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
+    return PANEL_BYTES + 3 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            n_tokens * HT_ROW_GROUP * sizeof(float);
 }
 
@@ -105,6 +105,7 @@ static struct scratch scratch_cut(void *memory) {
     struct scratch s;
     s.panel.code = p;
     s.panel.scale = (float *)(p += PANEL_BYTES);
+    s.panel.back = (float *)(p += SCALES_BYTES);
     s.panel.min = (float *)(p += SCALES_BYTES);
     s.tail = p += SCALES_BYTES;
     s.acc = (float *)(p + HT_ROW_GROUP * TAIL_ROW_BYTES);

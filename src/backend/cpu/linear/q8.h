@@ -5,7 +5,10 @@
 //   CODES_SIGNED          1: codes are signed; 0: unsigned, and a sum starts at the bias
 //   dot4(acc, code, q)    acc + code . q in each lane, exact
 //   dot4_small(...)       the same for codes that are 0 .. 127
-//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens
+//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 4 to 6
+//   TILE_PARTS            parts of K with a scale each that it multiplies side by side: 1 (the
+//                         default) or 2
+//   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
 //                         HT_STREAM_TOKENS)
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
@@ -85,19 +88,114 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead);
 
+#ifndef TILE_PARTS
+#define TILE_PARTS 1
+#endif
+
+// Parts in a turn of a tile that multiplies n_parts side by side: those of a whole block at least.
+INLINE uint32_t turn_parts(const uint32_t group, const uint32_t n_parts) {
+    return n_parts > 32 / group ? n_parts : 32 / group;
+}
+
 #ifndef OWN_TILE
 #define TILE_ROWS (TILE_VECTORS * LANES)
 
-// n tokens x TILE_VECTORS vectors of rows over a chunk: n sums of integers and n of floats a
-// vector, its codes, one broadcast.
-INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
-                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
-                 uint32_t row, struct ahead *ahead) {
-    const uint8_t *code = (uint8_t *)p->code + 4 * row;
-    const float *scale = p->scale + row, *min = p->min + row;
+// A place in K: the panel's codes and scales behind it, and the tokens' activations.
+struct place {
+    const uint8_t *code;
+    const float *scale, *back, *min;
+    struct tokens act;
+};
+
+// The block of token i in which part p lies, counted from the place's block; `of` parts a block.
+INLINE const struct ht_act_q8 *part_of(const struct place *at, const uint32_t i, const uint32_t p,
+                                       const uint32_t of) {
+    return (const struct ht_act_q8 *)token_at(&at->act, i) + p / of;
+}
+
+// n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
+// products enough to hide how long one takes. first: the part of its block that they begin with.
+INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_min,
+                       const uint32_t n_parts, const struct place *at, uint32_t first,
+                       vf y[TILE_TOKENS][TILE_VECTORS]) {
+    const uint32_t of = 32 / group;
+    vi s[2][TILE_TOKENS][TILE_VECTORS];
+    UNROLL(2)
+    for (uint32_t p = 0; p < n_parts; p++) {
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = part_of(at, i, first + p, of);
+            int32_t bias = of == 2 ? a->bias_half[(first + p) % of] : a->bias;
+            if (CODES_SIGNED) bias = HT_SHIFTED;
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = splat_int(bias);
+        }
+    }
+    UNROLL(8)
+    for (uint32_t c = 0; c < group / 4; c++) {
+        UNROLL(2)
+        for (uint32_t p = 0; p < n_parts; p++) {
+            const vi *code = (const void *)(at->code + (p * group / 4 + c) * 128);
+            vi w[TILE_VECTORS];
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) w[v] = code[v];
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++) {
+                const struct ht_act_q8 *a = part_of(at, i, first + p, of);
+                vi q = broadcast4(a->q + (first + p) % of * 16 + c * 4), *sum = s[p][i];
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++)
+                    sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
+            }
+        }
+    }
+    UNROLL(2)
+    for (uint32_t p = 0; p < n_parts; p++) {
+        vf scale[TILE_VECTORS], back[TILE_VECTORS], min[TILE_VECTORS];
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            const uint32_t row = p * HT_ROW_GROUP + (uint32_t)v * LANES;
+            scale[v] = load_floats(at->scale + row);
+            back[v] = PANEL_BACK ? load_floats(at->back + row) : back_of(scale[v]);
+            min[v] = has_min ? load_floats(at->min + row) : splat(0.0f);
+        }
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = part_of(at, i, first + p, of);
+            vf a_sum = splat(of == 2 ? a->sum_half[(first + p) % of] : a->sum);
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                y[i][v] = fold(y[i][v], s[p][i][v], scale[v], back[v], a->scale);
+                if (has_min) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
+            }
+        }
+    }
+}
+
+// All parts of one turn; what lies at the place moves on.
+INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min,
+                      const uint32_t n_parts, struct place *at, vf y[TILE_TOKENS][TILE_VECTORS]) {
+    const uint32_t all = turn_parts(group, n_parts);
+    for (uint32_t p = 0; p < all; p += n_parts) {
+        tile_parts(n, group, has_min, n_parts, at, p, y);
+        at->code += n_parts * group * HT_ROW_GROUP;
+        at->scale += n_parts * HT_ROW_GROUP;
+        at->back += n_parts * HT_ROW_GROUP;
+        at->min += n_parts * HT_ROW_GROUP;
+    }
+    tokens_advance(&at->act, n, all * group / 32 * sizeof(struct ht_act_q8));
+}
+
+// n tokens x TILE_VECTORS vectors of rows over whole turns of a chunk: of each a sum of floats and
+// n_parts of integers; codes, one broadcast.
+INLINE void tile_by(const uint32_t n, const uint32_t group, const bool has_min,
+                    const uint32_t n_parts, const struct ht_panel *p, const struct ht_tile_args *t,
+                    uint32_t token, uint32_t row, struct ahead *ahead) {
+    const uint32_t n_blocks = turn_parts(group, n_parts) * group / 32;
+    struct place at = {(uint8_t *)p->code + 4 * row, p->scale + row, p->back + row, p->min + row,
+                       tokens_of(t, token, n)};
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
-    struct tokens act = tokens_of(t, token, n);
     ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
@@ -106,52 +204,10 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
         for (int v = 0; v < TILE_VECTORS; v++)
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
-    for (uint32_t k = 0; k < t->n_k; k += 32) {
+    for (uint32_t left = t->n_k / HT_Q8_BLOCK; left >= n_blocks; left -= n_blocks) {
         ahead_step(ahead);
-        if (t->act_far) ask_tokens(&act, n);
-        for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
-            vi s[TILE_TOKENS][TILE_VECTORS];
-            UNROLL(6)
-            for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = token_at(&act, i);
-                int32_t bias = group == 16 ? a->bias_half[h] : a->bias;
-                if (CODES_SIGNED) bias = HT_SHIFTED;
-                UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) s[i][v] = splat_int(bias);
-            }
-            UNROLL(8)
-            for (uint32_t c = 0; c < group / 4; c++, code += 128) {
-                vi w[TILE_VECTORS];
-                UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) w[v] = ((const vi *)(const void *)code)[v];
-                UNROLL(6)
-                for (uint32_t i = 0; i < n; i++) {
-                    vi q = broadcast4(((const struct ht_act_q8 *)token_at(&act, i))->q + h * 16 +
-                                      c * 4);
-                    UNROLL(4)
-                    for (int v = 0; v < TILE_VECTORS; v++)
-                        s[i][v] = has_min ? dot4_small(s[i][v], w[v], q) : dot4(s[i][v], w[v], q);
-                }
-            }
-            vf sc[TILE_VECTORS], back[TILE_VECTORS], m[TILE_VECTORS];
-            UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) {
-                sc[v] = load_floats(scale + v * LANES);
-                back[v] = back_of(sc[v]);
-                m[v] = has_min ? load_floats(min + v * LANES) : splat(0.0f);
-            }
-            UNROLL(6)
-            for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = token_at(&act, i);
-                vf a_sum = splat(group == 16 ? a->sum_half[h] : a->sum);
-                UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) {
-                    y[i][v] = fold(y[i][v], s[i][v], sc[v], back[v], a->scale);
-                    if (has_min) y[i][v] = fma_sub(m[v], a_sum, y[i][v]);
-                }
-            }
-        }
-        tokens_advance(&act, n, sizeof(struct ht_act_q8));
+        if (t->act_far) ask_tokens(&at.act, n, n_blocks);
+        tile_turn(n, group, has_min, n_parts, &at, y);
     }
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
@@ -160,13 +216,38 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
             store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
     }
 }
+
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead) {
+    tile_by(n, group, has_min, TILE_PARTS, p, t, token, row, ahead);
+}
+
+#if TILE_PARTS > 1
+// The chunk's last block, where turns of two leave it over; token by token, since K is seldom such.
+INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t,
+                       struct ahead *ahead) {
+    const size_t n = t->n_k / HT_Q8_BLOCK - 1, scales = n * HT_ROW_GROUP; // blocks in front
+    struct ht_panel last = {(uint8_t *)p->code + n * HT_Q8_BLOCK * HT_ROW_GROUP, p->scale + scales,
+                            p->back + scales, p->min + scales};
+    struct ht_tile_args one = *t;
+    one.n_k = HT_Q8_BLOCK;
+    one.act += n * sizeof(struct ht_act_q8);
+    one.from = t->to;
+    one.from_stride = t->to_stride;
+    for (uint32_t token = 0; token < t->n_tokens; token++)
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += TILE_ROWS)
+            tile_by(1, HT_Q8_BLOCK, has_min, 1, &last, &one, token, r, ahead);
+}
+#endif
 #endif
 
 INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_panel *p,
                   const struct ht_tile_args *t) {
     const uint32_t m = TILE_TOKENS, rows = TILE_ROWS;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
-    struct ahead ahead = ahead_of(t, n_tiles * t->n_k / HT_Q8_BLOCK);
+    const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
+    struct ahead ahead = ahead_of(t, n_turns > 0 ? n_turns : 1);
     uint32_t token = 0;
     for (; token + m <= t->n_tokens; token += m)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
@@ -181,6 +262,10 @@ INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_pane
         default: break;
         }
     }
+#if TILE_PARTS > 1
+    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0)
+        last_block(has_min, p, t, &ahead);
+#endif
 }
 
 static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {

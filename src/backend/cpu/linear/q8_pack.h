@@ -7,6 +7,10 @@
 #include "backend/cpu/linear/kernels.h"
 #include "backend/cpu/linear/rows.h"
 
+#ifndef PANEL_BACK
+#define PANEL_BACK 0
+#endif
+
 #ifndef OWN_TILE
 // Two neighbouring vectors of codes, to 256 bytes of a panel.
 INLINE void store_codes(uint8_t *code, vi first, vi second) {
@@ -22,17 +26,22 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         struct rows q = rows_of(w, row_bytes);
         uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
-        float *scale_out = p->scale + LANES * part, *min_out = p->min + LANES * part;
+        float *scale_out = p->scale + LANES * part, *back_out = p->back + LANES * part;
+        float *min_out = p->min + LANES * part;
         for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
             scales(f, &q, scale, min);
             shared(f, &q, high);
             UNROLL(16)
-            for (uint32_t g = 0; g < s.unit / s.group; g++, scale_out += 32, min_out += 32) {
-                store_floats(scale_out, scale[g]);
-                if (s.has_min) store_floats(min_out, min[g]);
+            for (uint32_t g = 0; g < s.unit / s.group; g++) {
+                store_floats(scale_out + 32 * g, scale[g]);
+                if (PANEL_BACK) store_floats(back_out + 32 * g, back_of(scale[g]));
+                if (s.has_min) store_floats(min_out + 32 * g, min[g]);
             }
+            scale_out += s.unit / s.group * 32;
+            back_out += s.unit / s.group * 32;
+            min_out += s.unit / s.group * 32;
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);

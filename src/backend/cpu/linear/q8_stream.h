@@ -24,10 +24,7 @@ INLINE vi broadcast4(const int8_t *q) {
     return splat_int(v);
 }
 
-// The main term, in the order of linear.h: isum began at HT_SHIFTED, and back takes that off again.
-INLINE vf back_of(vf scale) {
-    return scale * splat(-HT_SHIFT);
-}
+// The main term, in the order of linear.h.
 INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
     return fma_add(fma_add((vf)isum, scale, back), splat(a_scale), y);
 }
@@ -208,12 +205,18 @@ INLINE uint32_t stream_limit(const uint32_t f) {
     return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
 }
 
+// Whether so many tokens of a format are multiplied four blocks at a time.
+INLINE bool by_fours(const uint32_t f, const uint32_t n) {
+    return f == HT_Q4_0 && LANES == 16 && n <= STREAM_NARROW;
+}
+
 INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
                        const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
+        if (m >= (n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                                    \
+            stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                                         \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
@@ -232,12 +235,26 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
 #undef STREAM_OF
 }
 
+// Q4_0 goes by fours but for rows that end within four blocks, and for more tokens.
 INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
-    if (f == HT_Q4_0 && LANES == 16 && t->n_tokens <= STREAM_NARROW && t->n_k % 128 == 0)
-        streams_as(Q4_0_FOURS, w, row_bytes, t);
-    else
+    if (f != HT_Q4_0 || LANES != 16) {
         streams_as(f, w, row_bytes, t);
+        return;
+    }
+    const bool few = by_fours(f, t->n_tokens);
+    if (few && t->n_k % 128 == 0) {
+        streams_as(Q4_0_FOURS, w, row_bytes, t);
+        return;
+    }
+    struct ht_tile_args some = *t;
+    for (uint32_t left = t->n_tokens; left > 0; left -= some.n_tokens) {
+        some.n_tokens = few && left > STREAM_FEW ? STREAM_FEW : left;
+        streams_as(f, w, row_bytes, &some);
+        some.act += some.n_tokens * some.act_stride;
+        some.from += some.n_tokens * some.from_stride;
+        some.to += some.n_tokens * some.to_stride;
+    }
 }
 
 #endif

@@ -63,6 +63,11 @@ INLINE vf scaled(vf d, vi s) {
     return d * __builtin_convertvector(s, vf);
 }
 
+// What takes HT_SHIFT off a scaled sum that began at HT_SHIFTED.
+INLINE vf back_of(vf scale) {
+    return scale * splat(-HT_SHIFT);
+}
+
 // A byte value in all bytes.
 INLINE vi bytes(const int b) {
     return splat_int((int32_t)((uint32_t)(b & 255) * 0x01010101u));

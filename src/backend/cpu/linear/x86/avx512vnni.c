@@ -8,7 +8,9 @@
 
 #define CODES_SIGNED  0
 #define TILE_VECTORS  2
-#define TILE_TOKENS   6
+#define TILE_TOKENS   4
+#define TILE_PARTS    2
+#define PANEL_BACK    1
 #define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
 

@@ -6,6 +6,7 @@
 
 #define FAST_GATHER
 #define CODES_SIGNED 0
+#define PANEL_BACK   1
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
