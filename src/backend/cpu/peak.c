@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The measurement of ceilings, and the loops of the level scalar in plain C. Rounds are short, so
-// that on a busy machine some of them run undisturbed; the best counts: of multiplying that of each
-// thread, since they share nothing, of reading that of all together, since they share the memory.
+// The measurement of ceilings, and the loops of the level scalar in plain C. Of reading the best of
+// a few long rounds counts, of multiplying the median of many short ones, half of which run
+// undisturbed unless the machine is busy all the time.
 // Runs on the caller's thread and its team; allocates the buffer that is read, and frees it.
 #include "backend/cpu/peak.h"
 
@@ -11,8 +11,10 @@
 #include "backend/cpu/vec_unroll.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 #define ROUND_NS    500000u
+#define MAX_ROUNDS  256        // of multiplying
 #define SLICE_BYTES (1u << 18) // of one thread
 
 // ---- scalar
@@ -54,9 +56,9 @@ void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
     *k = (struct ht_peak_kernels){.int8 = int8_scalar,
                                   .i16 = i16_scalar,
                                   .f32 = f32_scalar,
-                                  .int8_lanes = 1,
-                                  .i16_lanes = 1,
-                                  .f32_lanes = 1,
+                                  .int8_macs = HT_PEAK_SUMS,
+                                  .i16_macs = HT_PEAK_SUMS,
+                                  .f32_macs = HT_PEAK_SUMS,
                                   .read = read_scalar};
     if (level == HT_CPU_SCALAR) return;
 #if defined(__x86_64__)
@@ -137,24 +139,41 @@ static double best_read(struct ht_team *team, struct job *j, uint64_t budget_ns)
     return best;
 }
 
-static double best_multiply(struct ht_team *team, void (*multiply)(uint64_t), uint32_t lanes,
-                            uint64_t budget_ns) {
-    struct job j = {.multiply = multiply, .n = 256};
-    double best[HT_TEAM_MAX] = {0}, sum = 0;
-    uint64_t end = ht_now_ns() + budget_ns;
-    do {
-        uint64_t least = UINT64_MAX;
-        ht_team_run(team, run_multiply, &j);
-        for (int t = 0; t < ht_team_size(team); t++) {
-            double macs = (double)lanes * HT_PEAK_SUMS * (double)j.n;
-            double rate = macs / ((double)(j.ns[t] + 1) * 1e-9);
-            if (rate > best[t]) best[t] = rate;
-            if (j.ns[t] < least) least = j.ns[t];
-        }
-        if (least < ROUND_NS) j.n *= 2;
-    } while (ht_now_ns() < end);
-    for (int t = 0; t < ht_team_size(team); t++) sum += best[t];
+// Multiply-adds a second of all threads in one round; *ns: how long the fastest took.
+static double multiply_rate(struct ht_team *team, struct job *j, uint32_t macs, uint64_t *ns) {
+    double sum = 0;
+    *ns = UINT64_MAX;
+    ht_team_run(team, run_multiply, j);
+    for (int t = 0; t < ht_team_size(team); t++) {
+        sum += (double)macs * (double)j->n / ((double)(j->ns[t] + 1) * 1e-9);
+        if (j->ns[t] < *ns) *ns = j->ns[t];
+    }
     return sum;
+}
+
+static int by_rate(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+// The median: for a moment, and for a single round, a processor's clock may be a tenth higher than
+// it stays.
+static double lasting_multiply(struct ht_team *team, void (*multiply)(uint64_t), uint32_t macs,
+                               uint64_t budget_ns) {
+    struct job j = {.multiply = multiply, .n = 256};
+    double rate[MAX_ROUNDS];
+    size_t n = 0;
+    uint64_t end = ht_now_ns() + budget_ns, ns;
+    do {
+        rate[n] = multiply_rate(team, &j, macs, &ns);
+        if (ns < ROUND_NS)
+            j.n *= 2;
+        else
+            n++;
+    } while (n < MAX_ROUNDS && ht_now_ns() < end);
+    if (n == 0) return rate[0]; // no time for a long one
+    ht_sort(rate, n, sizeof *rate, by_rate);
+    return rate[n / 2];
 }
 
 static uint64_t slices(uint64_t n_bytes, uint64_t n_threads) {
@@ -182,10 +201,10 @@ enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level
     struct hearth_ceilings c;
     c.read_bytes_s = best_read(team, &j, budget);
     ht_pages_free(j.buffer, n_bytes);
-    c.int8_macs_s = best_multiply(team, k.int8, k.int8_lanes, budget);
-    c.i16_macs_s = best_multiply(team, k.i16, k.i16_lanes, budget);
-    c.f32_macs_s = best_multiply(team, k.f32, k.f32_lanes, budget);
-    c.bf16_macs_s = k.bf16 ? best_multiply(team, k.bf16, k.bf16_lanes, budget) : c.f32_macs_s;
+    c.int8_macs_s = lasting_multiply(team, k.int8, k.int8_macs, budget);
+    c.i16_macs_s = lasting_multiply(team, k.i16, k.i16_macs, budget);
+    c.f32_macs_s = lasting_multiply(team, k.f32, k.f32_macs, budget);
+    c.bf16_macs_s = k.bf16 ? lasting_multiply(team, k.bf16, k.bf16_macs, budget) : c.f32_macs_s;
     *out = c;
     return HEARTH_OK;
 }

@@ -8,17 +8,20 @@
 #include "backend/cpu/features.h"
 #include "base/team.h"
 
-// Independent sums of a loop: more than the latency of any multiply-add times its pipes.
+// Independent sums of a loop: more than the latency of any multiply-add times its pipes. A level's
+// file may say more in front.
+#ifndef HT_PEAK_SUMS
 #define HT_PEAK_SUMS 12
+#endif
 
 struct ht_peak_kernels {
-    // n rounds of HT_PEAK_SUMS instructions, each multiplying and adding *_lanes numbers. int8 is
+    // n rounds of HT_PEAK_SUMS instructions, each round making *_macs multiply-adds. int8 is
     // how the level's linear kernels multiply codes, i16 how its attention does.
     void (*int8)(uint64_t n);
     void (*i16)(uint64_t n);
     void (*bf16)(uint64_t n); // NULL: bf16 is multiplied as f32
     void (*f32)(uint64_t n);
-    uint32_t int8_lanes, i16_lanes, bf16_lanes, f32_lanes;
+    uint32_t int8_macs, i16_macs, bf16_macs, f32_macs;
     void (*read)(const void *p, size_t n_bytes); // 64-byte aligned, a multiple of 256 bytes
 };
 
@@ -32,7 +35,8 @@ void ht_peak_init_neon(struct ht_peak_kernels *k);
 void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k);
 void ht_peak_init_neon_i8mm(struct ht_peak_kernels *k);
 
-// The best of many short rounds of all threads, budget_ms for each of the five numbers.
+// budget_ms for each of the five numbers, with all threads: reading, the best of a few rounds;
+// multiplying, the median of many, since a processor may be faster for a moment than it stays.
 // The buffer that is read has as many of max_bytes as can be touched in budget_ms, at least
 // min_bytes, which should be well beyond the last cache; max_bytes: at least 256 KB a thread.
 HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,

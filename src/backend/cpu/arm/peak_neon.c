@@ -34,10 +34,10 @@ static void read_neon(const void *p, size_t n_bytes) {
 
 void ht_peak_init_neon(struct ht_peak_kernels *k) {
     k->int8 = int8_neon;
-    k->int8_lanes = 16;
+    k->int8_macs = 16 * HT_PEAK_SUMS;
     k->i16 = i16_neon;
-    k->i16_lanes = 8;
+    k->i16_macs = 8 * HT_PEAK_SUMS;
     k->f32 = f32_neon;
-    k->f32_lanes = 4;
+    k->f32_macs = 4 * HT_PEAK_SUMS;
     k->read = read_neon;
 }

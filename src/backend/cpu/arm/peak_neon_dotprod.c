@@ -9,5 +9,5 @@ HT_PEAK_LOOP(int8_dotprod, int32x4_t, vdupq_n_s32(0), int8x16_t, vdupq_n_s8(3), 
 
 void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k) {
     k->int8 = int8_dotprod;
-    k->int8_lanes = 16;
+    k->int8_macs = 16 * HT_PEAK_SUMS;
 }

@@ -18,7 +18,7 @@ HT_PEAK_LOOP(bf16_i8mm, float32x4_t, vdupq_n_f32(0), bfloat16x8_t, one(), "w", v
 
 void ht_peak_init_neon_i8mm(struct ht_peak_kernels *k) {
     k->int8 = int8_i8mm;
-    k->int8_lanes = 32;
+    k->int8_macs = 32 * HT_PEAK_SUMS;
     k->bf16 = bf16_i8mm;
-    k->bf16_lanes = 16;
+    k->bf16_macs = 16 * HT_PEAK_SUMS;
 }

@@ -38,7 +38,7 @@ LOOP(bf16_amx, "tdpbf16ps", 64)
 
 void ht_peak_init_amx(struct ht_peak_kernels *k) {
     k->int8 = int8_amx;
-    k->int8_lanes = SIDE * SIDE * 32;
+    k->int8_macs = SIDE * SIDE * 32 * HT_PEAK_SUMS;
     k->bf16 = bf16_amx;
-    k->bf16_lanes = SIDE * SIDE * 32;
+    k->bf16_macs = SIDE * SIDE * 32 * HT_PEAK_SUMS;
 }

@@ -38,10 +38,10 @@ static void read_avx2(const void *p, size_t n_bytes) {
 
 void ht_peak_init_avx2(struct ht_peak_kernels *k) {
     k->int8 = int8_avx2;
-    k->int8_lanes = 32;
+    k->int8_macs = 32 * HT_PEAK_SUMS;
     k->i16 = i16_avx2;
-    k->i16_lanes = 16;
+    k->i16_macs = 16 * HT_PEAK_SUMS;
     k->f32 = f32_avx2;
-    k->f32_lanes = 8;
+    k->f32_macs = 8 * HT_PEAK_SUMS;
     k->read = read_avx2;
 }

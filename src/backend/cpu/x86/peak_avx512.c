@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The ceilings of level avx512: as avx2's, on registers of 512 bits. No state; any thread.
+#define HT_PEAK_SUMS 16 // of 32 registers
+
 #include <immintrin.h>
 
 #include "backend/cpu/peak.h"
@@ -37,10 +39,10 @@ static void read_avx512(const void *p, size_t n_bytes) {
 
 void ht_peak_init_avx512(struct ht_peak_kernels *k) {
     k->int8 = int8_avx512;
-    k->int8_lanes = 64;
+    k->int8_macs = 64 * HT_PEAK_SUMS;
     k->i16 = i16_avx512;
-    k->i16_lanes = 32;
+    k->i16_macs = 32 * HT_PEAK_SUMS;
     k->f32 = f32_avx512;
-    k->f32_lanes = 16;
+    k->f32_macs = 16 * HT_PEAK_SUMS;
     k->read = read_avx512;
 }
