@@ -107,25 +107,25 @@ struct place {
     struct tokens act;
 };
 
-// The block of token i in which part p lies, counted from the place's block; `of` parts a block.
-INLINE const struct ht_act_q8 *part_of(const struct place *at, const uint32_t i, const uint32_t p,
-                                       const uint32_t of) {
-    return (const struct ht_act_q8 *)token_at(&at->act, i) + p / of;
+INLINE const struct ht_act_q8 *block_at(const struct place *at, const uint32_t token,
+                                        const uint32_t block) {
+    return (const struct ht_act_q8 *)token_at(&at->act, token) + block;
 }
 
 // n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
-// products enough to hide how long one takes. first: the part of its block that they begin with.
+// products enough to hide how long one takes. half: of the block, for a single part of 16.
 INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_min,
-                       const uint32_t n_parts, const struct place *at, uint32_t first,
+                       const uint32_t n_parts, const struct place *at, uint32_t half,
                        vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t of = 32 / group;
     vi s[2][TILE_TOKENS][TILE_VECTORS];
+    if (n_parts >= of) half = 0;
     UNROLL(2)
     for (uint32_t p = 0; p < n_parts; p++) {
         UNROLL(6)
         for (uint32_t i = 0; i < n; i++) {
-            const struct ht_act_q8 *a = part_of(at, i, first + p, of);
-            int32_t bias = of == 2 ? a->bias_half[(first + p) % of] : a->bias;
+            const struct ht_act_q8 *a = block_at(at, i, p / of);
+            int32_t bias = of == 2 ? a->bias_half[half + p % of] : a->bias;
             if (CODES_SIGNED) bias = HT_SHIFTED;
             UNROLL(4)
             for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = splat_int(bias);
@@ -141,8 +141,8 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
             for (int v = 0; v < TILE_VECTORS; v++) w[v] = code[v];
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = part_of(at, i, first + p, of);
-                vi q = broadcast4(a->q + (first + p) % of * 16 + c * 4), *sum = s[p][i];
+                const struct ht_act_q8 *a = block_at(at, i, p / of);
+                vi q = broadcast4(a->q + (half + p % of) * 16 + c * 4), *sum = s[p][i];
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++)
                     sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
@@ -161,8 +161,8 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
         }
         UNROLL(6)
         for (uint32_t i = 0; i < n; i++) {
-            const struct ht_act_q8 *a = part_of(at, i, first + p, of);
-            vf a_sum = splat(of == 2 ? a->sum_half[(first + p) % of] : a->sum);
+            const struct ht_act_q8 *a = block_at(at, i, p / of);
+            vf a_sum = splat(of == 2 ? a->sum_half[half + p % of] : a->sum);
             UNROLL(4)
             for (int v = 0; v < TILE_VECTORS; v++) {
                 y[i][v] = fold(y[i][v], s[p][i][v], scale[v], back[v], a->scale);
@@ -177,6 +177,7 @@ INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min
                       const uint32_t n_parts, struct place *at, vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t all = turn_parts(group, n_parts);
     for (uint32_t p = 0; p < all; p += n_parts) {
+        if (all > n_parts) __asm__("" : "+r"(p)); // one code for both halves of a block
         tile_parts(n, group, has_min, n_parts, at, p, y);
         at->code += n_parts * group * HT_ROW_GROUP;
         at->scale += n_parts * HT_ROW_GROUP;
