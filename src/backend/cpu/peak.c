@@ -163,10 +163,11 @@ static double lasting_multiply(struct ht_team *team, void (*multiply)(uint64_t),
     struct job j = {.multiply = multiply, .n = 256};
     double rate[MAX_ROUNDS];
     size_t n = 0;
+    uint64_t least = budget_ns / MAX_ROUNDS > ROUND_NS ? budget_ns / MAX_ROUNDS : ROUND_NS;
     uint64_t end = ht_now_ns() + budget_ns, ns;
     do {
         rate[n] = multiply_rate(team, &j, macs, &ns);
-        if (ns < ROUND_NS)
+        if (ns < least)
             j.n *= 2;
         else
             n++;

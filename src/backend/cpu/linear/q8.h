@@ -118,7 +118,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
                        const uint32_t n_parts, const struct place *at, uint32_t half,
                        vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t of = 32 / group;
-    vi s[2][TILE_TOKENS][TILE_VECTORS];
+    vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     if (n_parts >= of) half = 0;
     UNROLL(2)
     for (uint32_t p = 0; p < n_parts; p++) {

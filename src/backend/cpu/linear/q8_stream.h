@@ -24,7 +24,7 @@ INLINE vi broadcast4(const int8_t *q) {
     return splat_int(v);
 }
 
-// The main term, in the order of linear.h.
+// The main term, in the order of linear.h: isum began at HT_SHIFTED; back is back_of(scale).
 INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
     return fma_add(fma_add((vf)isum, scale, back), splat(a_scale), y);
 }
