@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// KV pages in the attention kernels' layout (vec.h has the picture): one block, [layer][page][KV
-// head]{K, V}. Pages come zeroed from the system and are never cleared: what a page held before is
-// never looked at, since attention reads written positions only. A page piece is written by the
-// thread that owns its step's share, inside the region.
+// KV pages in the attention kernels' layout (vec.h has the picture): one block, [page][layer][KV
+// head]{K, V}, so that positions that nobody uses lie together and take no memory. Pages come
+// zeroed from the system and are never cleared: what a page held before is never looked at, since
+// attention reads written positions only. A page piece is written by the thread that owns its
+// step's share, inside the region.
 #include "backend/cpu/exec.h"
 
 uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head) {
     const struct ht_compiled *c = p->c;
     uint64_t head_bytes = c->kv_page_bytes / c->plan->n_kv_heads;
-    return p->kv + ((uint64_t)layer * c->limits.n_pages + page) * c->kv_page_bytes +
+    return p->kv + ((uint64_t)page * c->plan->n_layers + layer) * c->kv_page_bytes +
            head * head_bytes;
 }
 
