@@ -309,6 +309,7 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     uint32_t depth = largest(l->depth), most = largest(l->prompt), more = largest(l->generate);
     engine_options(b->a, &o);
     o.n_seqs = (uint32_t)seqs;
+    o.prefault = true; // what is measured is passes, not the system that hands out memory
     // The first sequences generate while the last ones still read their depth.
     more += 4 + (uint32_t)((uint64_t)seqs * (depth + 1) / o.n_batch) * 2;
     if (!o.n_ctx) o.n_ctx = depth + (most > more ? most : more);

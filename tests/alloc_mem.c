@@ -182,6 +182,12 @@ void *ht_pages_alloc(size_t n_bytes) {
     return p;
 }
 
+bool ht_pages_touch(void *p, size_t n_bytes) {
+    if (!admit()) return false;
+    memset(p, 0, n_bytes);
+    return true;
+}
+
 void ht_pages_free(void *p, size_t n_bytes) {
     if (!p) return;
     if (munmap(p, n_bytes ? n_bytes : 1) != 0) die("pages were freed with another size");

@@ -225,6 +225,7 @@ struct ht_limits {
     uint32_t max_ctx;     // positions of a sequence at most
     uint32_t n_pages;
     enum hearth_kv_type kv_type;
+    bool prefault; // pages and scratch are taken from the system at once, not as they are written
 };
 
 // Checks that the plan can run under these limits: none of them 0 but max_outputs, every table of

@@ -3,6 +3,7 @@
 // may link tests/alloc_mem.c in its place. Thread safe as malloc is.
 #include "base/mem.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -68,6 +69,17 @@ void *ht_pages_alloc(size_t n_bytes) {
         madvise(p, n, MADV_HUGEPAGE);
     }
     return p;
+}
+
+bool ht_pages_touch(void *p, size_t n_bytes) {
+    size_t n;
+    if (!ht_align_size(n_bytes ? n_bytes : 1, small_page, &n)) return false;
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(p, n, MADV_POPULATE_WRITE) == 0) return true;
+    if (errno != EINVAL) return false; // else a Linux before 5.14, which does not know of it
+#endif
+    for (size_t i = 0; i < n; i += 4096) ((volatile char *)p)[i] = 0;
+    return true;
 }
 
 void ht_pages_free(void *p, size_t n_bytes) {

@@ -25,6 +25,9 @@ HT_MUST_CHECK char *ht_strndup(const char *s, size_t n);
 // Large zeroed memory straight from the OS (mmap; 2 MB pages are asked for), for scratch and KV:
 // pages that are never touched cost nothing. Counted by the test allocator as well.
 HT_MUST_CHECK void *ht_pages_alloc(size_t n_bytes);
+// Takes all of a fresh block from the system now instead of as it is first written. false: the
+// system has too little.
+HT_MUST_CHECK bool ht_pages_touch(void *p, size_t n_bytes);
 void ht_pages_free(void *p, size_t n_bytes);
 
 #endif

@@ -93,7 +93,8 @@ enum hearth_status ht_engine_resolve(const struct ht_engine_source *source,
                                  .max_outputs = max_outputs < max_tokens ? max_outputs : max_tokens,
                                  .max_ctx = n_ctx,
                                  .n_pages = (uint32_t)n_pages,
-                                 .kv_type = o->kv_type};
+                                 .kv_type = o->kv_type,
+                                 .prefault = o->prefault};
     *n_seqs = o->n_seqs;
     return HEARTH_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,6 +79,16 @@ static void test_pages(void **state) {
         assert_int_equal((uintptr_t)p % (n >= 2 << 20 ? 2 << 20 : 4096), 0);
         for (size_t k = 0; k < n; k += 1000) assert_int_equal(p[k], 0);
         memset(p, 1, n);
+        ht_pages_free(p, n);
+
+        p = ht_pages_alloc(n);
+        assert_non_null(p);
+        assert_true(ht_pages_touch(p, n));
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), n_pages = (n + page - 1) / page;
+        unsigned char in_memory[2048] = {0};
+        assert_int_equal(mincore(p, n, in_memory), 0);
+        for (size_t k = 0; k < n_pages; k++) assert_int_equal(in_memory[k] & 1, 1);
+        for (size_t k = 0; k < n; k += 1000) assert_int_equal(p[k], 0);
         ht_pages_free(p, n);
     }
     assert_null(ht_pages_alloc(SIZE_MAX));

@@ -193,6 +193,9 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
         st = ht_fail_nomem(err, scratch_total(c), "scratch");
     } else if (c->kv_bytes && !(p->kv = ht_pages_alloc(c->kv_bytes))) {
         st = ht_fail_nomem(err, c->kv_bytes, "KV pages");
+    } else if (l->prefault && (!ht_pages_touch(p->scratch, scratch_total(c)) ||
+                               (p->kv && !ht_pages_touch(p->kv, c->kv_bytes)))) {
+        st = ht_fail_nomem(err, scratch_total(c) + c->kv_bytes, "scratch and KV pages");
     }
     if (st != HEARTH_OK) {
         cpu_release(p);

@@ -283,6 +283,9 @@ static enum hearth_status take_memory(struct ht_prepared *r, struct hearth_error
     if (!r->scratch) return ht_fail_nomem(err, (size_t)z->scratch, "scratch");
     r->kv = ht_pages_alloc((size_t)z->kv);
     if (!r->kv) return ht_fail_nomem(err, (size_t)z->kv, "KV pages");
+    if (r->limits.prefault &&
+        (!ht_pages_touch(r->scratch, (size_t)z->scratch) || !ht_pages_touch(r->kv, (size_t)z->kv)))
+        return ht_fail_nomem(err, (size_t)(z->scratch + z->kv), "scratch and KV pages");
     r->scores = ht_calloc(1, (size_t)z->work);
     if (!r->scores) return ht_fail_nomem(err, (size_t)z->work, "work rows");
     r->values = r->scores + r->limits.max_ctx;
