@@ -177,13 +177,6 @@ static void head_row(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     if (x != y && s->head_dim > n) memcpy(y + n, x + n, (s->head_dim - n) * sizeof *y);
 }
 
-// The same head of the next token: a row is too far from the next for the hardware to follow.
-static void ask_head(const float *x, size_t at, size_t width, size_t n_tokens, uint32_t head_dim) {
-    if (at + width >= n_tokens * width) return;
-    for (uint32_t e = 0; e < head_dim; e += 64 / sizeof *x)
-        __builtin_prefetch(x + at + width + e, 1, 3);
-}
-
 // The heads of every token that are this thread's own, or else all heads of its share of tokens.
 static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]), width = s->n_heads * s->head_dim;
@@ -201,7 +194,7 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int th
     for (size_t t = rows.begin; t < rows.end; t++)
         for (size_t h = heads.begin; h < heads.end; h++) {
             size_t at = t * width + h * s->head_dim;
-            ask_head(ht_cpu_f32(p, s->in[0], thread), at, width, n_tokens, s->head_dim);
+            ht_cpu_ask_head(ht_cpu_f32(p, s->in[0], thread), at, width, n_tokens, s->head_dim);
             head_row(p, s, t, ht_cpu_f32(p, s->in[0], thread) + at,
                      ht_cpu_f32(p, s->out[0], thread) + at, thread);
         }

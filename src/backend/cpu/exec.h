@@ -227,6 +227,14 @@ static inline atomic_uint *ht_cpu_taken(const struct ht_prepared *p, const struc
     return &p->taken[(size_t)thread * ht_cpu_taken_row(p->c) + (size_t)(s - p->c->steps)];
 }
 
+// The same head of the next token: a row is too far from the next for the hardware to follow.
+static inline void ht_cpu_ask_head(const float *x, size_t at, size_t width, size_t n_tokens,
+                                   uint32_t head_dim) {
+    if (at + width >= n_tokens * width) return;
+    for (uint32_t e = 0; e < head_dim; e += 64 / sizeof *x)
+        __builtin_prefetch(x + at + width + e, 1, 3);
+}
+
 // Prepares n columns of row t from column `begin` on, both whole blocks, into a step's `prep`.
 // (exec.c)
 void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,

@@ -21,7 +21,8 @@ static void append(struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
     uint32_t pos = b->pos[t], slot = pos % HT_PAGE_TOKENS, d = s->head_dim;
     uint32_t page = b->seqs[b->seq[t]].pages[pos / HT_PAGE_TOKENS];
     uint8_t *at = ht_kv_head(p, s->layer, page, (uint32_t)h);
-    size_t row = p->c->kv_row_bytes, in = t * s->n_kv_heads * d + h * d;
+    size_t row = p->c->kv_row_bytes, width = (size_t)s->n_kv_heads * d, in = t * width + h * d;
+    ht_cpu_ask_head(ht_cpu_f32(p, s->in[1], thread), in, width, b->n_tokens, d);
     k->k_store[type](ht_cpu_f32(p, s->in[0], thread) + in, d, slot % HT_LANES,
                      at + slot / HT_LANES * HT_LANES * row);
     k->v_store[type](ht_cpu_f32(p, s->in[1], thread) + in, d, slot, at + HT_PAGE_TOKENS * row);
