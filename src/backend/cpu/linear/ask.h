@@ -226,36 +226,43 @@ INLINE void ask_tokens(const struct tokens *x, const uint32_t n, const uint32_t 
     }
 }
 
-// The lines to ask for in the inner loop of a tile, evenly over all its turns: runs of `run` lines
-// that are `step` apart, and `wrap` from the end of one to the next.
+// The lines to ask for in the inner loop of a tile, evenly over all its turns and four at a time: a
+// line of each of four rows, or of the four parts. (One by one, counting them took as many
+// instructions as fit into a turn of a tile for nothing: docs/kernels.md, "Memory".)
 struct ahead {
     const uint8_t *line;
-    size_t step, wrap;
-    uint32_t left, run, n_runs, lines_a_turn;
+    size_t step, step3, wrap;        // between the four; from their last lines to the next four
+    uint32_t left, n_lines, n_fours; // lines left of these four, of each, and how many fours
+    uint32_t due, a_turn, n_turns;   // times n_turns: lines of four, and what a turn adds to them
 };
 
 // n_turns: how often the loop will ask, at least.
 INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_turns) {
-    if (t->ahead_bytes == 0) return (struct ahead){0};
-    const uint32_t n_rows = t->ahead_in_turn ? HT_ASK_STREAMS : HT_ROW_GROUP;
-    const uint32_t n_lines = (t->ahead_bytes + 126) / 64; // of a row, which begins anywhere
-    struct ahead a = {.line = t->ahead, .lines_a_turn = n_rows * n_lines / n_turns + 1};
-    a.step = t->ahead_in_turn ? t->ahead_stride : 64;
-    a.run = t->ahead_in_turn ? n_rows : n_lines;
-    a.n_runs = t->ahead_in_turn ? n_lines : n_rows;
-    a.wrap = (t->ahead_in_turn ? 64 : t->ahead_stride) - a.run * a.step;
-    a.left = a.run;
+    if (t->ahead_bytes == 0) return (struct ahead){.n_turns = 1};
+    _Static_assert(HT_ASK_STREAMS == 4, "parts are asked for as rows are");
+    struct ahead a = {.line = t->ahead, .step = t->ahead_stride, .step3 = 3 * t->ahead_stride};
+    a.n_lines = (t->ahead_bytes + 126) / 64; // of a row, which begins anywhere
+    a.n_fours = t->ahead_in_turn ? 1 : HT_ROW_GROUP / 4;
+    a.left = a.n_lines;
+    a.wrap = 4 * a.step - a.n_lines * (size_t)64;
+    a.a_turn = a.n_fours * a.n_lines;
+    a.n_turns = n_turns;
     return a;
 }
 
 INLINE void ahead_step(struct ahead *a) {
-    for (uint32_t i = 0; i < a->lines_a_turn && a->n_runs > 0; i++) {
+    for (a->due += a->a_turn; a->due >= a->n_turns; a->due -= a->n_turns) {
         __builtin_prefetch(a->line, 0, 2);
-        a->line += a->step;
+        __builtin_prefetch(a->line + a->step, 0, 2);
+        __builtin_prefetch(a->line + 2 * a->step, 0, 2);
+        __builtin_prefetch(a->line + a->step3, 0, 2);
+        a->line += 64;
         if (--a->left > 0) continue;
-        a->left = a->run;
+        a->left = a->n_lines;
         a->line += a->wrap;
-        a->n_runs--;
+        if (--a->n_fours > 0) continue;
+        a->a_turn = 0; // no more
+        a->due = a->n_turns;
     }
 }
 
