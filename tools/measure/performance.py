@@ -61,8 +61,8 @@ def make_rows():
             reps=1)
     for fmt, *bars in (('q8_0', 0.80, 5, 2.2), ('q4_0', 0.80, 3, 2.2), ('q4_k_m', 0.78, 4, 2),
                        ('bf16', 0.80, 1.3, 1.3)):
-        add('prompt-512', 'prompt of 512', 'prompt', fmt, bars, n=512)
-    add('prompt-2048', 'prompt of 2048', 'prompt', 'q4_k_m', (0.88, 5, 2.3), n=2048, reps=1)
+        add('prompt-512', 'prompt of 512', 'prompt', fmt, bars, n=512, reps=5)
+    add('prompt-2048', 'prompt of 2048', 'prompt', 'q4_k_m', (0.88, 5, 2.3), n=2048)
     for fmt in ('q8_0', 'q4_k_m'):
         for seqs, llama, ik in ((8, 5, 3), (16, 5, 5), (32, 6, 6)):
             add(f'seqs-{seqs}', f'{seqs} sequences', 'seqs', fmt, (None, llama, ik), n=32,
@@ -215,6 +215,11 @@ class Peer:
 # ---- rows
 
 
+# Between two programs: a virtual machine that reports free memory to its host is busy with that
+# for a second or two after a process that had much of it.
+PAUSE_S = 3
+
+
 def interleave(columns, rounds):
     """Calls every column's function once a round; one that fails is said and left out."""
     found = {name: [] for name in columns}
@@ -222,6 +227,7 @@ def interleave(columns, rounds):
         for name, measure in columns.items():
             if found[name] is None:
                 continue
+            time.sleep(PAUSE_S)
             try:
                 found[name].append(measure())
             except (RuntimeError, OSError, AttributeError) as e:
