@@ -231,38 +231,35 @@ INLINE void ask_tokens(const struct tokens *x, const uint32_t n, const uint32_t 
 // instructions as fit into a turn of a tile for nothing: docs/kernels.md, "Memory".)
 struct ahead {
     const uint8_t *line;
-    size_t step, step3, wrap;        // between the four; from their last lines to the next four
-    uint32_t left, n_lines, n_fours; // lines left of these four, of each, and how many fours
-    uint32_t due, a_turn, n_turns;   // times n_turns: lines of four, and what a turn adds to them
+    size_t step, wrap;             // between the four; from their last lines to the next four
+    uint32_t left, n_lines;        // lines left of these four, of each
+    uint32_t due, a_turn, n_turns; // times n_turns: lines of four, and what a turn adds to them
 };
 
-// n_turns: how often the loop will ask, at least.
+// n_turns: how often the loop will ask; beyond that it asks for what lies behind.
 INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_turns) {
     if (t->ahead_bytes == 0) return (struct ahead){.n_turns = 1};
     _Static_assert(HT_ASK_STREAMS == 4, "parts are asked for as rows are");
-    struct ahead a = {.line = t->ahead, .step = t->ahead_stride, .step3 = 3 * t->ahead_stride};
+    struct ahead a = {.line = t->ahead, .step = t->ahead_stride};
     a.n_lines = (t->ahead_bytes + 126) / 64; // of a row, which begins anywhere
-    a.n_fours = t->ahead_in_turn ? 1 : HT_ROW_GROUP / 4;
     a.left = a.n_lines;
     a.wrap = 4 * a.step - a.n_lines * (size_t)64;
-    a.a_turn = a.n_fours * a.n_lines;
-    a.n_turns = n_turns;
+    a.a_turn = t->ahead_in_turn ? a.n_lines : HT_ROW_GROUP / 4 * a.n_lines;
+    a.n_turns = n_turns > 0 ? n_turns : 1;
     return a;
 }
 
 INLINE void ahead_step(struct ahead *a) {
     for (a->due += a->a_turn; a->due >= a->n_turns; a->due -= a->n_turns) {
+        const uint8_t *second = a->line + a->step;
         __builtin_prefetch(a->line, 0, 2);
-        __builtin_prefetch(a->line + a->step, 0, 2);
+        __builtin_prefetch(second, 0, 2);
         __builtin_prefetch(a->line + 2 * a->step, 0, 2);
-        __builtin_prefetch(a->line + a->step3, 0, 2);
+        __builtin_prefetch(second + 2 * a->step, 0, 2);
         a->line += 64;
         if (--a->left > 0) continue;
         a->left = a->n_lines;
         a->line += a->wrap;
-        if (--a->n_fours > 0) continue;
-        a->a_turn = 0; // no more
-        a->due = a->n_turns;
     }
 }
 

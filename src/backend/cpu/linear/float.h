@@ -70,7 +70,8 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
 
 INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
     const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
-    struct ahead ahead = ahead_of(t, t->n_k / 16 * (t->n_tokens / m + 1));
+    const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
+    struct ahead ahead = ahead_of(t, t->n_k / 16 * n_tiles);
     uint32_t token = 0, n;
     for (; token < t->n_tokens; token += n) {
         n = t->n_tokens - token < m ? t->n_tokens - token : m;

@@ -226,11 +226,11 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
 
 #if TILE_PARTS > 1
 // The chunk's last block, where turns of two leave it over; token by token, since K is seldom such.
-INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t,
-                       struct ahead *ahead) {
+INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t) {
     const size_t n = t->n_k / HT_Q8_BLOCK - 1, scales = n * HT_ROW_GROUP; // blocks in front
     struct ht_panel last = {(uint8_t *)p->code + n * HT_Q8_BLOCK * HT_ROW_GROUP, p->scale + scales,
                             p->back + scales, p->min + scales};
+    struct ahead nothing = {.n_turns = 1};
     struct ht_tile_args one = *t;
     one.n_k = HT_Q8_BLOCK;
     one.act += n * sizeof(struct ht_act_q8);
@@ -238,7 +238,7 @@ INLINE void last_block(const bool has_min, const struct ht_panel *p, const struc
     one.from_stride = t->to_stride;
     for (uint32_t token = 0; token < t->n_tokens; token++)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += TILE_ROWS)
-            tile_by(1, HT_Q8_BLOCK, has_min, 1, &last, &one, token, r, ahead);
+            tile_by(1, HT_Q8_BLOCK, has_min, 1, &last, &one, token, r, &nothing);
 }
 #endif
 #endif
@@ -248,7 +248,7 @@ INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_pane
     const uint32_t m = TILE_TOKENS, rows = TILE_ROWS;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
     const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
-    struct ahead ahead = ahead_of(t, n_turns > 0 ? n_turns : 1);
+    struct ahead ahead = ahead_of(t, n_turns);
     uint32_t token = 0;
     for (; token + m <= t->n_tokens; token += m)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
@@ -264,8 +264,7 @@ INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_pane
         }
     }
 #if TILE_PARTS > 1
-    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0)
-        last_block(has_min, p, t, &ahead);
+    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0) last_block(has_min, p, t);
 #endif
 }
 

@@ -82,7 +82,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
 }
 
 void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) {
-    struct ahead ahead = ahead_of(t, t->n_k / 16 * (t->n_tokens / 12 + 1));
+    struct ahead ahead = ahead_of(t, t->n_k / 16 * ((t->n_tokens + 11) / 12));
     uint32_t token = 0, n;
     for (; token < t->n_tokens; token += n) {
         n = t->n_tokens - token < 12 ? t->n_tokens - token : 12;
