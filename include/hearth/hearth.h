@@ -245,8 +245,8 @@ struct hearth_memory { // bytes
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
                               struct hearth_memory *out, struct hearth_error *err);
 
-// All memory is taken here. E_NOMEM with the plan's numbers, and the option that would make it fit,
-// when the machine has too little. The model must outlive the engine.
+// All memory is reserved here. E_NOMEM with the plan's numbers, and the option that would make it
+// fit, when the machine has too little. The model must outlive the engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
 // Accepts NULL. Destroys its requests as well.

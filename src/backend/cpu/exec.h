@@ -227,7 +227,7 @@ static inline atomic_uint *ht_cpu_taken(const struct ht_prepared *p, const struc
     return &p->taken[(size_t)thread * ht_cpu_taken_row(p->c) + (size_t)(s - p->c->steps)];
 }
 
-// The same head of the next token: a row is too far from the next for the hardware to follow.
+// Asks for the same head of the next token: a row is too far away for the hardware to follow.
 static inline void ht_cpu_ask_head(const float *x, size_t at, size_t width, size_t n_tokens,
                                    uint32_t head_dim) {
     if (at + width >= n_tokens * width) return;
