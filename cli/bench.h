@@ -20,7 +20,8 @@ struct bench {
     double pass_bytes; // of weights that a pass of one token reads
     bool has_ceilings; // false on a backend that has none; then no work is counted either
     struct hearth_ceilings ceilings;
-    double weights_bytes_s; // the weights, read where they lie; where there are ceilings
+    double weights_bytes_s;  // the weights, read where they lie; where there are ceilings
+    uint64_t repacked_bytes; // of weights that the engine copied
     struct interrupt interrupt;
     struct progress progress;
     int n_printed;

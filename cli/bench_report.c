@@ -35,6 +35,8 @@ static void table_head(struct bench *b) {
            format_count(params, b->info.n_params), format_bytes(bytes, b->info.weight_bytes));
     printf("%s, KV %s, %d repetitions\n", hearth_engine_device(b->engine), b->a->kv_type,
            (int)b->a->reps);
+    if (b->repacked_bytes > 0)
+        printf("repacked: %s of weights\n", format_bytes(bytes, b->repacked_bytes));
     if (b->has_ceilings) {
         printf("ceilings measured now: read %.1f GB/s; int8 %.0f, i16 %.0f, bf16 %.0f, f32 %.0f "
                "GMAC/s\n",
@@ -94,7 +96,8 @@ static void json_head(struct bench *b) {
            b->info.arch, b->info.n_params, b->info.weight_bytes);
     printf(",\n  \"pass_bytes\": %.0f,\n  ", b->pass_bytes);
     json_text("device", hearth_engine_device(b->engine));
-    printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d", b->a->kv_type, (int)b->a->reps);
+    printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d,\n  \"repacked_bytes\": %" PRIu64,
+           b->a->kv_type, (int)b->a->reps, b->repacked_bytes);
     if (b->has_ceilings) {
         printf(",\n  \"ceilings\": {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, "
                "\"i16_macs_s\": %.0f, \"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",

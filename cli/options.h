@@ -71,7 +71,7 @@ struct args { // one struct for all commands; 0 and NULL where an option has no 
     // engine
     const char *backend, *cpu_level, *cpu_mask, *kv_type;
     int64_t threads, ctx, seqs, batch;
-    bool no_mmap;
+    bool repack, no_mmap;
     // inspect
     bool json, tensors, plan, memory;
     int64_t items;

@@ -223,6 +223,10 @@ struct hearth_engine_options {
     uint32_t n_logits; // rows of logits of one pass at most; default 0: n_seqs. A request with
                        // on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
+    // Weights are copied at creation in the order in which this machine reads them fastest: the
+    // same answers, tokens 5 to 20 % sooner, for as much memory again as the weights have and a
+    // later start. Some formats stay as they are in the file; E_UNSUPPORTED where all would.
+    bool repack;
     // Memory for keys, values and passes is taken from the system at creation (true), or as it is
     // first written (default): then a short context takes little, the first token comes earlier,
     // and a pass that writes where none has written before waits for the system to zero memory.

@@ -225,6 +225,7 @@ struct ht_limits {
     uint32_t max_ctx;     // positions of a sequence at most
     uint32_t n_pages;
     enum hearth_kv_type kv_type;
+    bool repack;   // matrices are copied in the order that the backend reads fastest
     bool prefault; // pages and scratch are taken from the system at once, not as they are written
 };
 

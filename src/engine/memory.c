@@ -94,6 +94,7 @@ enum hearth_status ht_engine_resolve(const struct ht_engine_source *source,
                                  .max_ctx = n_ctx,
                                  .n_pages = (uint32_t)n_pages,
                                  .kv_type = o->kv_type,
+                                 .repack = o->repack,
                                  .prefault = o->prefault};
     *n_seqs = o->n_seqs;
     return HEARTH_OK;
@@ -161,7 +162,9 @@ static void advise(const struct ht_plan *plan, const struct hearth_memory *m,
     uint64_t n_fit = per_page > 0 ? room / per_page : 0; // pages that fit
     uint32_t per_seq = ht_kv_pages_for(limits->max_ctx);
     const char *kv = smaller_kv(plan, m, limits, room);
-    if (kv) {
+    if (m->packed > 0 && m->total - m->packed <= m->available) {
+        snprintf(text, 256, "without repacked weights (repack, --repack) it would fit");
+    } else if (kv) {
         snprintf(text, 256, "KV pages in %s (kv_type, --kv-type %s) would fit", kv, kv);
     } else if (n_seqs > 1 && n_fit >= per_seq) {
         snprintf(text, 256, "%" PRIu64 " sequences at once (n_seqs, --seqs %" PRIu64 ") would fit",

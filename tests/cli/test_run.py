@@ -53,6 +53,19 @@ class Run(WithModel):
         self.assertEqual(code, 0, err)
         self.assertIs(json.loads(out)["mapped"], False)
 
+    def test_repack(self):
+        code, out, err = tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0, "--repack")  # the built-in model
+        if code and "has no kernels for repacked weights" in err:
+            self.skipTest("this CPU's level does not repack")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out, tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0)[1])
+        code, _, err = tiny.hearth("run", self.model, "-p", "x", "--repack", "--backend", "ref")
+        self.assertEqual(code, 1)
+        self.assertIn("repack: the ref backend", err)
+        code, _, err = tiny.hearth("run", self.model, "-p", "x", "--repack", "--cpu-level", "scalar")
+        self.assertEqual(code, 1)
+        self.assertIn("level scalar has no kernels for repacked weights", err)
+
     def test_seeds(self):
         a = self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0]
         self.assertEqual(a, self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0])

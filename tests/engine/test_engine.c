@@ -423,11 +423,53 @@ static void test_no_allocation(void **state) {
     }
 }
 
+// Whether the backend repacks weights of this model on this machine; elsewhere it says so.
+static bool can_repack(const hearth_model *m, const char *backend) {
+    struct hearth_engine_options o;
+    struct hearth_memory plan;
+    struct hearth_error err;
+    hearth_engine_options_default(&o);
+    o.backend = backend;
+    o.repack = true;
+    enum hearth_status s = hearth_memory_plan(m, &o, &plan, &err);
+    if (!s) return true;
+    assert_int_equal(s, HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "repack"));
+    return false;
+}
+
+// The same text from repacked weights; a level and a backend without kernels for them refuse.
+static void test_repack(void **state) {
+    (void)state;
+    tiny_write(path, HT_Q8_0);
+    hearth_model *m = open_model(path);
+    struct hearth_engine_options o;
+    hearth_engine *e = NULL;
+    struct hearth_error err;
+    hearth_engine_options_default(&o);
+    o.repack = true;
+    o.cpu_level = "scalar";
+    assert_int_equal(hearth_engine_create(m, &o, &e, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "scalar"));
+    assert_false(can_repack(m, "ref"));
+    o.cpu_level = NULL;
+    if (can_repack(m, "cpu")) {
+        struct hearth_memory plan, other;
+        assert_int_equal(hearth_memory_plan(m, &o, &plan, &err), HEARTH_OK);
+        o.repack = false;
+        assert_int_equal(hearth_memory_plan(m, &o, &other, &err), HEARTH_OK);
+        assert_int_equal(other.packed, 0);
+        assert_int_equal(plan.total, other.total + plan.packed);
+        assert_true(plan.packed > 0.5 * (double)plan.weights);
+    }
+    hearth_model_close(m);
+}
+
 static void test_allocation_fails(void **state) {
     (void)state;
     static const char *const stop[] = {"one"};
     static const struct hearth_logit_bias bias[] = {{3, 1}};
-    tiny_write(path, HT_F32);
+    tiny_write(path, HT_Q8_0);
     hearth_model *m = open_model(path);
     for (int b = 0; b < 2; b++) {
         struct hearth_engine_options o;
@@ -436,6 +478,7 @@ static void test_allocation_fails(void **state) {
         o.backend = backends[b];
         o.n_threads = 2;
         o.prefault = true;
+        o.repack = can_repack(m, backends[b]);
         hearth_request_options_default(&ro);
         ro.stop = stop;
         ro.n_stop = 1;
@@ -510,6 +553,7 @@ static void test_plan_holds(void **state) {
             o.n_seqs = k < 2 ? 1 : 20;
             o.kv_type = (enum hearth_kv_type)k;
             o.prefault = k % 2 == 0;
+            o.repack = k % 3 == 0 && can_repack(m, backends[b]);
             if (hearth_memory_plan(m, &o, &plan, &err)) fail_msg("%s", err.message);
             uint64_t before = ht_test_alloc_get().n_live_bytes;
             double in_memory = resident();
@@ -535,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_one_answer),    cmocka_unit_test(test_golden),
         cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_allocation_fails),
         cmocka_unit_test(test_plan_holds),    cmocka_unit_test(test_read_speed),
+        cmocka_unit_test(test_repack),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

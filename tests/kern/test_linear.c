@@ -52,7 +52,7 @@ struct shape {
     enum ht_format format;
     uint32_t n_in, n_out, n_tokens;
     uint32_t split; // rows of the first share, 0: one share
-    bool bias, residual, in_place;
+    bool bias, residual, in_place, repacked;
 };
 
 struct data {
@@ -96,6 +96,12 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
     struct guarded act = guarded_new(row * n_act_rows, 64), scratch = guarded_new(n_scratch, 64);
     struct guarded out = guarded_new(n_y * 4, 4);
     float *o = (float *)out.data;
+    struct guarded other = guarded_new(d->weight.n, 1); // in two shares, the last one first
+    uint32_t half = s->n_out / 2 / HT_ROW_GROUP * HT_ROW_GROUP;
+    if (s->repacked) {
+        ht_linear_repack(k, s->format, s->n_in, d->weight.data, half, s->n_out, other.data);
+        ht_linear_repack(k, s->format, s->n_in, d->weight.data, 0, half, other.data);
+    }
     assert_int_equal(row % 64, 0);
     memset(act.data, 0xff, row * n_act_rows);
     for (uint32_t t = 0; t < s->n_tokens; t++)
@@ -105,7 +111,8 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
     if (s->in_place) memcpy(o, d->residual.data, n_y * 4);
     struct ht_linear_job job = {
         .format = s->format,
-        .weight = d->weight.data,
+        .repacked = s->repacked,
+        .weight = s->repacked ? other.data : d->weight.data,
         .n_in = s->n_in,
         .n_out = s->n_out,
         .act = act.data,
@@ -132,14 +139,15 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
     guarded_free(&act);
     guarded_free(&scratch);
     guarded_free(&out);
+    guarded_free(&other);
 }
 
 static const char *shape_text(const struct shape *s, int level) {
     static char text[200];
-    snprintf(text, sizeof text, "%s, %s, %u x %u, %u tokens, split at %u%s%s%s",
+    snprintf(text, sizeof text, "%s, %s, %u x %u, %u tokens, split at %u%s%s%s%s",
              kern_level_name(level), ht_format_get(s->format)->name, s->n_out, s->n_in, s->n_tokens,
              s->split, s->bias ? ", bias" : "", s->residual ? ", residual" : "",
-             s->in_place ? ", in place" : "");
+             s->in_place ? ", in place" : "", s->repacked ? ", repacked" : "");
     return text;
 }
 
@@ -286,6 +294,58 @@ static void odd_shapes(void **state) {
         }
 }
 
+// Weights in the other order give the bits of scalar with the file's.
+static void repacked(void **state) {
+    (void)state;
+    uint64_t seed = 5;
+    static float want[64 * 100], got[64 * 100];
+    int n_checked = 0;
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
+        if (!has_kernel(f)) continue;
+        for (int round = 0; round < 60; round++) {
+            struct shape s = random_shape((enum ht_format)f, &seed);
+            s.n_in = (s.n_in + 31) / 32 * 32;
+            if (round == 0) s.n_in = 3072, s.n_tokens = 1;
+            s.n_out = 32 * (1 + pick(&seed, 3));
+            s.split = s.n_out > 32 && pick(&seed, 2) ? 32 : 0;
+            s.n_tokens = round % 20 ? 1 + (uint32_t)round % 20 : s.n_tokens;
+            struct data d = data_new(&s, &seed);
+            compute(HT_CPU_SCALAR, &s, &d, want);
+            for (int level = 0; level < KERN_N_LEVELS; level++) {
+                if (!kern_level_usable(level)) continue;
+                if (!ht_linear_can_repack(kern_level_get(level), s.format, s.n_in, s.n_out))
+                    continue;
+                struct shape other = s;
+                other.repacked = true;
+                compute(level, &other, &d, got);
+                for (size_t i = 0; i < d.residual.n / 4; i++)
+                    if (memcmp(got + i, want + i, 4) != 0)
+                        fail_msg("%s: token %zu row %zu is %a, scalar says %a",
+                                 shape_text(&other, level), i / d.y_stride, i % d.y_stride, got[i],
+                                 want[i]);
+                n_checked++;
+            }
+            data_free(&d);
+        }
+    }
+    if (n_checked == 0) skip();
+}
+
+// Which matrices are: those of whole groups of rows and whole blocks, of formats with kernels.
+static void can_repack(void **state) {
+    (void)state;
+    assert_false(ht_linear_can_repack(ht_linear_kernels_get(HT_CPU_SCALAR), HT_Q8_0, 64, 64));
+#if defined(__x86_64__)
+    const struct ht_linear_kernels *k = ht_linear_kernels_get(HT_CPU_AVX512VNNI);
+    assert_true(ht_linear_can_repack(k, HT_Q8_0, 96, 64));
+    assert_false(ht_linear_can_repack(k, HT_Q8_0, 96, 70));
+    assert_false(ht_linear_can_repack(k, HT_Q4_K, 96, 64));
+    assert_false(ht_linear_can_repack(k, HT_F16, 70, 64));
+    assert_false(ht_linear_can_repack(k, HT_F32, 64, 64));
+    assert_false(ht_linear_can_repack(k, HT_IQ2_XXS, 256, 64));
+#endif
+}
+
 static void real_shapes(void **state) {
     (void)state;
     uint64_t seed = 2;
@@ -405,6 +465,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(refusals),    cmocka_unit_test(strange_activations),
         cmocka_unit_test(odd_shapes),  cmocka_unit_test(one_token_one_answer),
         cmocka_unit_test(real_shapes), cmocka_unit_test(strange_scales),
+        cmocka_unit_test(repacked),    cmocka_unit_test(can_repack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,7 +231,8 @@ float *golden_logits(const struct golden *g, const struct golden_run *r) {
                           .max_outputs = d.seqs[0].chunk,
                           .max_ctx = g->n_tokens,
                           .n_pages = d.n_pages,
-                          .kv_type = r->kv_type};
+                          .kv_type = r->kv_type,
+                          .repack = r->repack};
     struct ht_backend *backend = NULL;
     struct ht_prepared *p = NULL;
     if (r->ops->open(&o, &backend, &err)) fail_msg("%s", err.message);

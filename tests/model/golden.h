@@ -38,6 +38,7 @@ struct golden_run {
     uint32_t chunk;     // tokens of the sequence a pass; 0: all in one
     uint32_t page_seed; // 0: pages in order; else shuffled
     uint32_t n_among;   // other sequences, of various lengths, in the same batches
+    bool repack;        // the backend copies weights in its own order
 };
 
 // The logits of every position of g's tokens: [n_tokens][n_vocab], to be freed with free().

@@ -74,7 +74,7 @@ static enum hearth_status cpu_read_speed(struct ht_prepared *p, uint32_t budget_
         for (size_t w = 0; w < sizeof s->w / sizeof *s->w && n < plan->n_weights; w++) {
             if (s->w[w] == HT_NONE || plan->weights[s->w[w]].n_dims < 2) continue;
             const struct ht_weight *weight = &plan->weights[s->w[w]];
-            parts[n++] = (struct ht_peak_part){weight->data, weight->n_bytes};
+            parts[n++] = (struct ht_peak_part){ht_cpu_matrix(p, s->w[w]), weight->n_bytes};
         }
     }
     *bytes_s = ht_peak_read(p->backend->team, p->backend->level, parts, n, budget_ms);
@@ -138,7 +138,11 @@ static enum hearth_status compile(const struct ht_backend *b, const struct ht_pl
         st = cpu_supports(b, p, &p->steps[i], err);
         if (st != HEARTH_OK) return st;
     }
-    return ht_cpu_compile(b, p, l, out, err);
+    uint64_t packed = 0;
+    if (l->repack) st = ht_cpu_repack_bytes(b, p, &packed, err);
+    if (st == HEARTH_OK) st = ht_cpu_compile(b, p, l, out, err);
+    if (st == HEARTH_OK) (*out)->packed_bytes = packed;
+    return st;
 }
 
 static uint64_t scratch_total(const struct ht_compiled *c) {
@@ -151,8 +155,10 @@ static enum hearth_status cpu_memory(const struct ht_backend *b, const struct ht
     struct ht_compiled *c;
     enum hearth_status st = compile(b, p, l, &c, err);
     if (st != HEARTH_OK) return st;
-    *out = (struct ht_backend_memory){
-        .kv = c->kv_bytes, .scratch = scratch_total(c), .other = c->own_bytes};
+    *out = (struct ht_backend_memory){.packed = c->packed_bytes,
+                                      .kv = c->kv_bytes,
+                                      .scratch = scratch_total(c),
+                                      .other = c->own_bytes};
     ht_compiled_free(c);
     return HEARTH_OK;
 }
@@ -160,7 +166,9 @@ static enum hearth_status cpu_memory(const struct ht_backend *b, const struct ht
 static void cpu_release(struct ht_prepared *p) {
     if (!p) return;
     if (p->kv) ht_pages_free(p->kv, p->c->kv_bytes);
+    if (p->packed) ht_pages_free(p->packed, p->c->packed_bytes);
     if (p->scratch) ht_pages_free(p->scratch, scratch_total(p->c));
+    ht_free(p->matrix);
     ht_free(p->tiles);
     ht_free(p->counters);
     ht_free(p->taken);
@@ -197,6 +205,7 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
                                (p->kv && !ht_pages_touch(p->kv, c->kv_bytes)))) {
         st = ht_fail_nomem(err, scratch_total(c) + c->kv_bytes, "scratch and KV pages");
     }
+    if (st == HEARTH_OK && l->repack) st = ht_cpu_repack(p, err);
     if (st != HEARTH_OK) {
         cpu_release(p);
         return st;

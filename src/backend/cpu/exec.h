@@ -119,7 +119,8 @@ struct ht_compiled {
     uint64_t kv_row_bytes;  // of K or V of a head's position
     uint64_t kv_page_bytes; // of one layer
     uint64_t kv_bytes;
-    uint64_t own_bytes; // heap held by this structure and the prepared plan
+    uint64_t packed_bytes; // of repacked weights
+    uint64_t own_bytes;    // heap held by this structure and the prepared plan
 };
 
 struct ht_backend {
@@ -141,6 +142,8 @@ struct ht_prepared {
     struct ht_backend *backend;
     struct ht_compiled *c;
     uint8_t *scratch, *kv, *threads; // pages
+    uint8_t *packed;                 // repacked weights, or NULL
+    const uint8_t **matrix;          // [n_weights]: each one's place in them, or NULL; or NULL
     uint64_t scratch_total;
     struct ht_cpu_profile *profile; // NULL: never asked for
     struct ht_cpu_tile *tiles;      // [max_tokens]
@@ -165,6 +168,13 @@ HT_MUST_CHECK enum hearth_status ht_cpu_schedule(struct ht_compiled *c, struct h
 // The accesses of a step; returns how many. At most HT_CPU_MAX_ACCESSES.
 uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *s,
                          enum ht_cpu_mode mode, struct ht_cpu_access *a);
+
+// repack.c: bytes that the plan's matrices take repacked (E_UNSUPPORTED: none can be), and the
+// copying, at prepare.
+HT_MUST_CHECK enum hearth_status ht_cpu_repack_bytes(const struct ht_backend *b,
+                                                     const struct ht_plan *plan, uint64_t *n_bytes,
+                                                     struct hearth_error *err);
+HT_MUST_CHECK enum hearth_status ht_cpu_repack(struct ht_prepared *p, struct hearth_error *err);
 
 // ---- inside a region: p, a step, the thread
 
@@ -216,6 +226,14 @@ static inline struct ht_linear_asked *ht_cpu_own_asked(const struct ht_prepared 
 
 static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {
     return weight == HT_NONE ? NULL : (const float *)(const void *)p->c->plan->weights[weight].data;
+}
+
+static inline bool ht_cpu_is_repacked(const struct ht_prepared *p, uint32_t weight) {
+    return p->matrix && p->matrix[weight];
+}
+// Where the rows of a matrix lie.
+static inline const uint8_t *ht_cpu_matrix(const struct ht_prepared *p, uint32_t weight) {
+    return ht_cpu_is_repacked(p, weight) ? p->matrix[weight] : p->c->plan->weights[weight].data;
 }
 
 // Counters in a thread's row of `taken`: whole cache lines.

@@ -20,7 +20,7 @@ static struct ht_linear_next rows_from(const struct ht_prepared *p, const struct
                                        uint32_t i, size_t row) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
     size_t row_bytes = (size_t)(w->n_bytes / w->ne[1]);
-    return (struct ht_linear_next){w->data + row * row_bytes, row_bytes};
+    return (struct ht_linear_next){ht_cpu_matrix(p, s->w[i]) + row * row_bytes, row_bytes};
 }
 
 // Where a thread puts columns [first, ...) of output i: row t at y + t * stride.
@@ -47,7 +47,8 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
     if (r.begin >= r.end) return;
     struct ht_linear_job job = {
         .format = w->format,
-        .weight = w->data,
+        .weight = ht_cpu_matrix(p, s->w[i]),
+        .repacked = ht_cpu_is_repacked(p, s->w[i]),
         .n_in = (uint32_t)w->ne[0],
         .n_out = (uint32_t)w->ne[1],
         .act = ht_cpu_rows_at(p, s->in[i], thread),

@@ -117,7 +117,8 @@ static struct ht_linear_next rows_from(const struct ht_prepared *p, const struct
     const struct ht_weight *w = &p->c->plan->weights[weight];
     if (expert == HT_NONE) return (struct ht_linear_next){0};
     size_t row_bytes = (size_t)(w->n_bytes / s->n_experts / w->ne[1]);
-    return (struct ht_linear_next){w->data + (expert * w->ne[1] + row) * row_bytes, row_bytes};
+    return (struct ht_linear_next){ht_cpu_matrix(p, weight) + (expert * w->ne[1] + row) * row_bytes,
+                                   row_bytes};
 }
 
 static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
@@ -128,6 +129,7 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
     struct ht_linear_job job = {
         .format = w->format,
         .weight = rows_from(p, s, weight, e->expert, 0).at,
+        .repacked = ht_cpu_is_repacked(p, weight),
         .n_in = (uint32_t)w->ne[0],
         .n_out = (uint32_t)w->ne[1],
         .act = act,

@@ -76,7 +76,8 @@ void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *as
 
 struct ht_linear_job {
     enum ht_format format;
-    const uint8_t *weight; // [n_out][n_in] in the file's layout
+    bool repacked;         // by ht_linear_repack
+    const uint8_t *weight; // [n_out][n_in] in the file's layout, or repacked
     uint32_t n_in, n_out;
     const uint8_t *act; // [n_tokens] rows of ht_act_row_bytes, of the kind that the format wants
     uint32_t n_tokens;
@@ -106,6 +107,21 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
 // blocks.
 HT_MUST_CHECK enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
                                                     struct hearth_error *err);
+// Repacked weights: the same bytes in an order that a level reads as they come. LANES rows stand
+// together (the level's vectors hold so many), block after block of the format; of a block first
+// the bytes that fill 32-bit words, word i of every row beside each other, then what is left of
+// each row's block (an f16 scale; of F16 the weight itself). Rows of one such group begin where the
+// file's layout has its first row, and products are the same bit for bit.
+//
+// Whether the level has kernels for that and the shape has it: n_out is a multiple of
+// HT_ROW_GROUP.
+bool ht_linear_can_repack(const struct ht_linear_kernels *k, enum ht_format f, uint64_t n_in,
+                          uint64_t n_out);
+// Copies rows [row_begin, row_end), multiples of HT_ROW_GROUP, of a matrix that the level can
+// repack, from the file's layout to their place in `to`, which is as large as the matrix.
+void ht_linear_repack(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n_in,
+                      const uint8_t *from, size_t row_begin, size_t row_end, uint8_t *to);
+
 // The table of a level (features.h's enum), filled scalar first and overridden level by level.
 const struct ht_linear_kernels *ht_linear_kernels_get(int level);
 

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 
 // One linear shape: two whole groups of rows and a ragged one, two blocks of 256 weights.
-enum { N_IN = 512, N_OUT = 70, N_TOKENS = 13, N_MAX = 1031, HEAD_DIM = 64 };
+enum { N_IN = 512, N_OUT = 70, N_REPACKED = 64, N_TOKENS = 13, N_MAX = 1031, HEAD_DIM = 64 };
 
 struct attention { // everything that a tile's kernels write
     uint8_t k[HT_TILE_GROUPS][HEAD_DIM * HT_LANES * sizeof(float)];
@@ -34,6 +34,7 @@ struct self_test {
     size_t *n_failed;
     uint64_t seed;
     uint8_t *weight; // [N_OUT] rows of any format
+    uint8_t *other;  // [N_REPACKED] of them, repacked
     float *x;        // [N_TOKENS][N_IN], and whatever else wants random numbers
     uint8_t *act;    // [N_TOKENS] prepared rows
     uint8_t *scratch;
@@ -59,15 +60,17 @@ static void differs(const float *want, const float *got, size_t n, const char *w
 // ---- linear
 
 static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum ht_format f,
-                    uint32_t n_tokens, float *y) {
+                    bool repacked, uint32_t n_tokens, float *y) {
     enum ht_act_kind kind = ht_linear_act_kind(f);
     size_t row = ht_act_row_bytes(kind, N_IN);
     for (uint32_t i = 0; i < n_tokens; i++)
         ht_act_prepare(k, kind, t->x + i * N_IN, N_IN, t->act + i * row);
+    uint32_t n_out = repacked ? N_REPACKED : N_OUT;
     struct ht_linear_job job = {.format = f,
-                                .weight = t->weight,
+                                .repacked = repacked,
+                                .weight = repacked ? t->other : t->weight,
                                 .n_in = N_IN,
-                                .n_out = N_OUT,
+                                .n_out = n_out,
                                 .act = t->act,
                                 .n_tokens = n_tokens,
                                 .y = y,
@@ -75,7 +78,7 @@ static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum
                                 .bias = t->bias,
                                 .residual = t->x,
                                 .residual_stride = N_IN};
-    ht_linear_rows(k, &job, 0, N_OUT, t->scratch);
+    ht_linear_rows(k, &job, 0, n_out, t->scratch);
 }
 
 // BF16's own instructions add pairs in their own order, so its numbers are held to a bound: a part
@@ -104,13 +107,17 @@ static void check_linear(struct self_test *t, enum ht_format f) {
     kern_weights(f, t->weight, (size_t)N_OUT * N_IN / info->block_len * info->block_bytes,
                  &t->seed);
     for (int i = 0; i < 2; i++) {
-        compute(t, t->scalar_linear, f, n_tokens[i], t->want);
-        compute(t, t->linear, f, n_tokens[i], t->got);
+        compute(t, t->scalar_linear, f, false, n_tokens[i], t->want);
+        compute(t, t->linear, f, false, n_tokens[i], t->got);
         if (f == HT_BF16)
             beyond(t, n_tokens[i], what, sizeof what);
         else
             differs(t->want, t->got, (size_t)n_tokens[i] * N_OUT,
                     i ? "13 tokens by 70 rows" : "70 rows", what, sizeof what);
+        if (!ht_linear_can_repack(t->linear, f, N_IN, N_REPACKED)) continue;
+        ht_linear_repack(t->linear, f, N_IN, t->weight, 0, N_REPACKED, t->other);
+        compute(t, t->linear, f, true, n_tokens[i], t->got); // the other rows stay
+        differs(t->want, t->got, (size_t)n_tokens[i] * N_OUT, "repacked", what, sizeof what);
     }
     tell(t, name, what);
 }
@@ -204,6 +211,7 @@ static void check_attention(struct self_test *t, int type) {
 
 static void deinit(struct self_test *t) {
     ht_free(t->weight);
+    ht_free(t->other);
     ht_free(t->x);
     ht_free(t->act);
     ht_free(t->scratch);
@@ -217,6 +225,7 @@ static void deinit(struct self_test *t) {
 static bool init(struct self_test *t) {
     size_t n_y = N_TOKENS * N_OUT > N_MAX ? N_TOKENS * N_OUT : N_MAX;
     t->weight = ht_alloc_aligned(64, (size_t)N_OUT * N_IN * sizeof(float));
+    t->other = ht_alloc_aligned(64, (size_t)N_REPACKED * N_IN * sizeof(float));
     t->x = ht_alloc_aligned(64, (size_t)N_TOKENS * N_IN * sizeof(float));
     t->act = ht_alloc_aligned(64, N_TOKENS * ht_act_row_bytes(HT_ACT_ROW_F32, N_IN));
     t->scratch = ht_alloc_aligned(64, ht_linear_scratch_bytes(N_IN, N_TOKENS));
@@ -225,8 +234,8 @@ static bool init(struct self_test *t) {
     t->bias = ht_calloc(N_OUT, sizeof *t->bias);
     t->a = ht_alloc_aligned(64, sizeof *t->a);
     t->b = ht_alloc_aligned(64, sizeof *t->b);
-    if (!t->weight || !t->x || !t->act || !t->scratch || !t->want || !t->got || !t->bias || !t->a ||
-        !t->b)
+    if (!t->weight || !t->other || !t->x || !t->act || !t->scratch || !t->want || !t->got ||
+        !t->bias || !t->a || !t->b)
         return false;
     kern_floats(t->x, (size_t)N_TOKENS * N_IN, &t->seed);
     kern_floats(t->bias, N_OUT, &t->seed);

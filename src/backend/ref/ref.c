@@ -233,6 +233,9 @@ static enum hearth_status find_sizes(const struct ht_plan *p, const struct ht_li
                                      struct hearth_error *err) {
     enum hearth_status st = ht_limits_check(p, l, err);
     if (st) return st;
+    if (l->repack)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "repack: the ref backend reads weights as they lie in the file");
     *z = (struct ref_sizes){0};
     st = ht_plan_bind(p, l->max_tokens, l->max_outputs, NULL, offset, &z->scratch, err);
     if (st) return st;

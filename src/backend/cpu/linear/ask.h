@@ -12,7 +12,46 @@
 #define ASK_BY_ADDRESS 0
 #endif
 
-#if !ASK_BY_ADDRESS
+#ifdef REPACKED
+// Lines that a stream of repacked weights asks for while it works on LANES rows, one for each that
+// it reads. Into L2 those of the LANES rows behind, in HT_ASK_STREAMS runs in turn; into L1 what
+// comes NEAR lines later, which is in L2 by then.
+struct asker {
+    const uint8_t *line, *near;
+    size_t step, wrap;      // to the next run, and from the last run to the next line of the first
+    uint32_t left, n_lines; // runs left of this turn; lines left of each run
+    uint32_t rest;          // bytes read, beyond those that lines were asked for
+};
+#define NEAR 64
+
+INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
+                             const struct ht_tile_args *t) {
+    const bool last = (part + 1) * LANES == HT_ROW_GROUP;
+    struct asker a = {.line = last ? t->ahead : w + LANES * stride, .near = w + NEAR * 64};
+    const size_t n = LANES * (last ? t->ahead_bytes : n_bytes) / 64;
+    a.left = HT_ASK_STREAMS;
+    a.n_lines = (uint32_t)(n + HT_ASK_STREAMS - 1) / HT_ASK_STREAMS;
+    a.step = a.n_lines * (size_t)64;
+    a.wrap = 64 - HT_ASK_STREAMS * a.step;
+    return a;
+}
+
+#define ASK_LINES 1
+
+INLINE void ask_lines(struct asker *a) {
+    // gcc's scheduler would gather them in one place.
+    __asm__ volatile("" : "+r"(a->line));
+    __builtin_prefetch(a->line, 0, 2);
+    __builtin_prefetch(a->near, 0, 3);
+    a->near += 64;
+    a->line += a->step;
+    if (--a->left > 0) return;
+    a->left = HT_ASK_STREAMS;
+    a->line += a->wrap;
+    if (--a->n_lines == 0) a->step = a->wrap = 0; // no more: the same line again and again
+}
+
+#elif !ASK_BY_ADDRESS
 // Lines that a stream asks for while it works on LANES rows, into the L2 cache (to L1 is far slower
 // on Zen 4): those of the LANES rows behind them, in the order in which they will be read. So when
 // the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for

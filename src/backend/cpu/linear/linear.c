@@ -68,6 +68,11 @@ static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
     }
 }
 
+static const struct ht_linear_format *kernels_of(const struct ht_linear_kernels *k,
+                                                 const struct ht_linear_job *job) {
+    return job->repacked ? &k->repacked[job->format] : &k->format[job->format];
+}
+
 // Bytes of n weights' part of a row of prepared activations.
 static size_t act_bytes(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n) {
     switch (ht_linear_act_kind(f)) {
@@ -188,18 +193,24 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
     t->ahead_in_turn = true;
 }
 
-// As few passes of as equal numbers of tokens as can be; all but the first find the weights in the
-// cache.
-static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
-                          const struct ht_tile_args *all) {
+// The number of tokens that a stream is made for: n or the next one.
+static uint32_t made_for(const struct ht_linear_job *job, uint32_t n) {
+    return job->repacked ? ht_repacked_stream_tokens(n) : ht_stream_tokens(n);
+}
+
+// As few passes of as equal numbers of tokens as streams are made for; all but the first find the
+// weights in the cache.
+static void stream_passes(const struct ht_linear_format *f, const struct ht_linear_job *job,
+                          const uint8_t *rows, size_t stride, const struct ht_tile_args *all) {
     struct ht_tile_args t = *all;
     uint32_t most = f->stream_tokens;
-    if (all->n_tokens > most || ht_stream_tokens(all->n_tokens) != all->n_tokens)
-        most = most < 6 ? most : 6; // any number up to it is one that streams are made for
+    if (all->n_tokens > most || made_for(job, all->n_tokens) != all->n_tokens)
+        most = most < 6 ? most : 6; // few numbers up to it are not made
     uint32_t n_passes = (all->n_tokens + most - 1) / most;
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
         t.n_tokens = (left + n_passes - 1) / n_passes;
-        n_passes--;
+        while (made_for(job, t.n_tokens) != t.n_tokens) t.n_tokens--;
+        if (n_passes > 1) n_passes--;
         f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
         t.from += t.n_tokens * t.from_stride;
@@ -211,7 +222,7 @@ static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows,
 // more and their activations may be read.
 static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
                            uint32_t token, uint32_t n_tokens) {
-    uint32_t n = ht_stream_tokens(n_tokens);
+    uint32_t n = made_for(job, n_tokens);
     return n <= f->stream_tokens && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
@@ -224,7 +235,7 @@ static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
 static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
                   uint32_t n_rows, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
                   bool first, struct ht_linear_asked *asked, const struct scratch *s) {
-    const struct ht_linear_format *f = &k->format[job->format];
+    const struct ht_linear_format *f = kernels_of(k, job);
     const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
@@ -255,12 +266,17 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         bool last = at + chunk >= job->n_in;
         bool in_turn = k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS && next.at &&
                        (!stream || t.n_tokens > k->address_tokens);
+        size_t n_next = n_bytes; // to the next chunk
+        if (job->repacked) {
+            n_next *= k->lanes;
+            in_turn = !stream && next.at;
+        }
         if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
         else
-            ahead(&t, last ? next : (struct ht_linear_next){w + n_bytes, row_bytes}, n_bytes);
+            ahead(&t, last ? next : (struct ht_linear_next){w + n_next, row_bytes}, n_bytes);
         if (stream) {
-            stream_passes(f, rows, stride, &t);
+            stream_passes(f, job, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);
@@ -268,7 +284,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             f->pack(info, rows, stride, t.n_k, &s->panel);
             f->tile(&s->panel, &t);
         }
-        w += n_bytes;
+        w += n_next;
         t.act += act_bytes(k, job->format, chunk);
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
@@ -309,7 +325,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
         if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
-        stream = n_tokens <= k->format[job->format].stream_most;
+        stream = n_tokens <= kernels_of(k, job)->stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
             ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes}, n_tokens);

@@ -7,13 +7,20 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/rows.h"
 
+// Q4_0 is read four blocks at a time (rows.h).
+#ifdef REPACKED
+#define FOURS 0
+#else
+#define FOURS (LANES == 16)
+#endif
+
 // Formats that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
 #define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
 #define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
 #define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 // Formats that few files have: code for more tokens is not worth its size.
-#define STREAM_RARE (STREAM_TOKENS < 12 ? STREAM_TOKENS : 12)
+#define STREAM_RARE (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -156,7 +163,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
     const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
-        struct rows q = rows_of(w, row_bytes);
+        struct rows q = rows_of(w, row_bytes, s.unit_bytes);
         struct asker asker = n == 1 ? asker_of(w, row_bytes, n_bytes, part, t)
                                     : asker_shared(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
@@ -207,38 +214,42 @@ INLINE uint32_t stream_limit(const uint32_t f) {
 
 // Whether so many tokens of a format are multiplied four blocks at a time.
 INLINE bool by_fours(const uint32_t f, const uint32_t n) {
-    return f == HT_Q4_0 && LANES == 16 && n <= STREAM_NARROW;
+    return f == HT_Q4_0 && FOURS && n <= STREAM_NARROW;
 }
 
 INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
                        const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
+#ifdef REPACKED
+#define STREAM_MADE(n) (((n) & ((n)-1)) == 0)
+#else
+#define STREAM_MADE(n) true
+#endif
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                                    \
-            stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                                         \
+        if (m >= (n) && STREAM_MADE(n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                  \
+            stream(f, m < (n) || !STREAM_MADE(n) ? 1 : (n), w, row_bytes, t);                      \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
         STREAM_OF(2);
         STREAM_OF(3);
         STREAM_OF(4);
-        STREAM_OF(5);
         STREAM_OF(6);
         STREAM_OF(8);
         STREAM_OF(10);
         STREAM_OF(12);
-        STREAM_OF(14);
         STREAM_OF(16);
     default: break;
     }
 #undef STREAM_OF
+#undef STREAM_MADE
 }
 
 // Q4_0 goes by fours but for rows that end within four blocks, and for more tokens.
 INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
-    if (f != HT_Q4_0 || LANES != 16) {
+    if (f != HT_Q4_0 || !FOURS) {
         streams_as(f, w, row_bytes, t);
         return;
     }

@@ -26,6 +26,7 @@ typedef float vf VECTOR;
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
 
+#ifndef REPACKED
 // LANES rows of weights, stride bytes apart. Addresses are those of every ROWS_A_POINTER-th row and
 // what an instruction adds to it for nothing, so that all rows take a few registers.
 #ifndef ROWS_A_POINTER
@@ -42,7 +43,9 @@ INLINE void rows_hide(struct rows *w) {
     for (int i = 0; i < LANES / ROWS_A_POINTER; i++) __asm__("" : "+r"(w->p[i]));
 }
 
-INLINE struct rows rows_of(const uint8_t *p, size_t stride) {
+// unit_bytes: of a block of the format.
+INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes) {
+    (void)unit_bytes;
     struct rows w = {.stride = stride, .stride3 = 3 * stride};
     UNROLL(4)
     for (int i = 0; i < LANES / ROWS_A_POINTER; i++)
@@ -68,6 +71,37 @@ INLINE const uint8_t *row_at(const struct rows *w, const int row, const size_t a
     default: return p + w->stride3 + at;
     }
 }
+
+#else
+// LANES rows of repacked weights (linear.h).
+struct rows {
+    const uint8_t *p;
+    size_t words; // bytes of the words of a block of all rows
+};
+
+INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes) {
+    (void)stride;
+    return (struct rows){p, unit_bytes / 4 * sizeof(vi)};
+}
+
+INLINE void rows_advance(struct rows *w, size_t n) {
+    w->p += n * LANES;
+}
+
+// n words of every row from byte `at` of a block on. What is left of a block may stand in front of
+// its words in the file: then `at` counts it, and is no multiple of 4.
+INLINE void load_words(const struct rows *w, const size_t at, const int n, vi *out) {
+    UNROLL(16)
+    for (int i = 0; i < n; i++)
+        __builtin_memcpy(&out[i], w->p + (at / 4 + (size_t)i) * sizeof *out, sizeof *out);
+}
+INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
+    load_words(w, at, 4, out);
+}
+INLINE void load64(const struct rows *w, vi out[16]) {
+    load_words(w, 0, 16, out);
+}
+#endif
 
 INLINE short word_at(const uint8_t *p) {
     short w;

@@ -22,10 +22,20 @@
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/gather.h"
 #include "backend/cpu/linear/x86/one.h"
+#include "backend/cpu/linear/x86/repacked.h"
 
 static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
+
+// Streams of Q6_K and Q5_K would spill with more tokens; the others lose to panels.
+#define REPACKED_FORMATS(t32, t32_min)                                                             \
+    [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 4, 4},           \
+    [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 8, 8},                       \
+    [HT_Q8_0] = {ht_repacked_pack_q8_0, t32, ht_repacked_stream_q8_0, 8, 8},                       \
+    [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 8, 8},                   \
+    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 4, 8},                   \
+    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 2, 4}
 
 // A level of these kernels: how many tokens' streams ask by address, its tiles of codes with a
 // scale for each 32, how the names of some packers and of its streams begin and how many tokens
@@ -45,6 +55,7 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = {__VA_ARGS__},                                                      \
                    Q8_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                      \
+        .repacked = {REPACKED_FORMATS(t32, t32_min)},                                              \
     }
 
 LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_gather, ht_one, 8, 12,

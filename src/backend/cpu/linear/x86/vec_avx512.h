@@ -53,6 +53,7 @@ INLINE void store_bytes(int8_t *p, vi x) {
     _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8((__m512i)x));
 }
 
+#ifndef REPACKED // else words lie as they are wanted (vec.h)
 // Two rows' 16 bytes as the halves of a register.
 INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const void *)a));
@@ -213,6 +214,27 @@ INLINE vi byte_rows(const struct rows *w, const size_t at) {
     __m128i x = _mm_setr_epi32((int)four[0], (int)four[1], (int)four[2], (int)four[3]);
     return (vi)_mm512_cvtepu8_epi32(x);
 }
+
+#else
+#define HALF_COLUMNS
+// Here a block is a weight, so out[i] has all rows' halves of column 2 i, then of 2 i + 1.
+INLINE void load_halves(const struct rows *w, vi out[16]) {
+    load64(w, out);
+}
+INLINE vf half_column(const vi *r, const uint32_t k) {
+    __m512i v = (__m512i)r[k / 2];
+    return (vf)_mm512_cvtph_ps(k % 2 ? _mm512_extracti64x4_epi64(v, 1) : _mm512_castsi512_si256(v));
+}
+// The f16, or the byte, that is left of each row's block.
+INLINE vf half_rows(const struct rows *w, const size_t at) {
+    (void)at;
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)(w->p + w->words)));
+}
+INLINE vi byte_rows(const struct rows *w, const size_t at) {
+    (void)at;
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->p + w->words)));
+}
+#endif
 
 // The f16 in the low half of each lane.
 INLINE vf half_low(vi x) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Packers and streams of repacked weights (linear.h) with AVX-512: of codes for the levels with
+// VNNI (avx512vnni_repacked.c), of F16 by f32 (avx512_float_repacked.c).
+#ifndef HT_LINEAR_X86_REPACKED_H
+#define HT_LINEAR_X86_REPACKED_H
+
+#include "backend/cpu/linear/kernels.h"
+
+ht_pack_fn ht_repacked_pack_q4_0, ht_repacked_pack_q8_0, ht_repacked_pack_q4_k;
+ht_pack_fn ht_repacked_pack_q5_k, ht_repacked_pack_q6_k, ht_repacked_pack_f16;
+ht_stream_fn ht_repacked_stream_q4_0, ht_repacked_stream_q8_0, ht_repacked_stream_q4_k;
+ht_stream_fn ht_repacked_stream_q5_k, ht_repacked_stream_q6_k, ht_repacked_stream_f16;
+
+#endif
