@@ -29,6 +29,7 @@ CANDIDATES = {
            'run': ['', '--no-warmup', '--no-warmup -rtr']},
 }
 FLAGS = {
+    'hearth': {'bench': ['', '--repack'], 'run': ['']},
     'llama': {'bench': [''], 'run': ['--no-warmup']},
     'ik': {'bench': ['', '-rtr -thp'], 'run': ['--no-warmup']},
 }
@@ -37,6 +38,7 @@ BENCH_FORM = {'-rtr': '-rtr 1 -mmp 0', '-thp': '-thp 1', '-mqkv': '-mqkv 1'}
 
 FORMATS = {'q8_0': 'Q8_0', 'q4_0': 'Q4_0', 'q4_k_m': 'Q4_K_M', 'f16': 'F16', 'bf16': 'BF16'}
 WORDS = 'the of and to in is that for it as with on'.split()  # each is one token
+BENCHED = 'generate', 'prompt', 'seqs'  # kinds of rows that `hearth bench` measures
 SPARE = 48 * 2**20  # what a run may take beside the file and the KV
 
 
@@ -112,45 +114,47 @@ class Hearth:
         with open(self.prompt, 'w', encoding='utf-8') as f:
             f.write(' '.join(WORDS[i % len(WORDS)] for i in range(512)))
 
-    def bench(self, model, *options, reps):
+    def bench(self, model, flags, *options, reps):
         text, _ = output([self.a.hearth, 'bench', model, '--threads', self.a.threads, '--json',
-                          '--reps', reps, *options])
+                          '--reps', reps, *options, *flags.split()])
         report = json.loads(text)
         self.ceilings.append(report['ceilings'])
         for run in report['runs']:
             run['lying_share'] = run['bytes_s'] / report['weights_read_bytes_s']
         return report['runs']
 
-    def generate(self, row, model):
-        run, = self.bench(model, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
+    def generate(self, row, model, flags):
+        run, = self.bench(model, flags, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
                           reps=row.reps)
         return {'value': run['tokens_s'], 'share': run['read_share'], 'of': 'of reading',
                 'lying_share': run['lying_share']}
 
-    def prompt_(self, row, model):
+    def prompt_(self, row, model, flags):
         """The share is that of the ceiling; of a long prompt, that of the rate at 512."""
         lengths = '512' if row.n == 512 else f'512,{row.n}'
-        runs = self.bench(model, '--prompt', lengths, '--generate', 0, reps=row.reps)
+        runs = self.bench(model, flags, '--prompt', lengths, '--generate', 0, reps=row.reps)
         if row.n == 512:
             return {'value': runs[0]['tokens_s'], 'share': runs[0]['ceiling_share'],
                     'of': 'of products'}
         return {'value': runs[1]['tokens_s'], 'share': runs[1]['tokens_s'] / runs[0]['tokens_s'],
                 'of': 'of the rate at 512'}
 
-    def seqs(self, row, model):
-        options = '--seqs', row.seqs, '--depth'
-        tg, = self.bench(model, *options, row.depth, '--prompt', 0, '--generate', row.n, reps=1)
+    def seqs(self, row, model, flags):
+        """Three repetitions: while the first one runs, the system may still be taking back the
+        memory with which Hearth measured its ceilings."""
+        options = flags, '--seqs', row.seqs, '--depth'
+        tg, = self.bench(model, *options, row.depth, '--prompt', 0, '--generate', row.n, reps=3)
         pp, = self.bench(model, *options, 0, '--prompt', row.depth, '--generate', 0, reps=1)
         seconds = row.depth / pp['tokens_s'] + row.n / tg['tokens_s']
         return {'value': tg['tokens_s'], 'share': tg['ceiling_share'], 'of': 'of products',
                 'all': (row.depth + row.n) / seconds}
 
-    def run(self, row, model):
+    def run(self, row, model, flags):
         count = int(output([self.a.hearth, 'tokenize', model, '--count', '-f', self.prompt])[0])
         if count != 512:
             raise RuntimeError(f'{model}: the prompt has {count} tokens, not 512')
         found = cost([self.a.hearth, 'run', model, '-f', self.prompt, '-n', row.n, '--temp', 0,
-                      '--ctx', 4096, '--ignore-end', '-t', self.a.threads])
+                      '--ctx', 4096, '--ignore-end', '-t', self.a.threads, *flags.split()])
         if row.unit == 'ms':
             return {'value': found['ms']}
         text, _ = output([self.a.hearth, 'inspect', model, '--json', '--memory', '--ctx', 4096])
@@ -158,14 +162,14 @@ class Hearth:
         return {'value': found['MB'], 'share': found['MB'] * 1e6 / bar,
                 'of': f'of file + KV + 48 MB, {bar / 1e6:.0f} MB'}
 
-    def sampling(self, row, model):
+    def sampling(self, row, model, flags):
         text = ''.join(output([self.a.sampler]))
         us = float(re.search(r'top-k 40, top-p, temperature\s+([\d.]+) us', text).group(1))
         return {'value': us, 'share': us / 60, 'of': 'of 60 us'}
 
-    def measure(self, row, model):
+    def measure(self, row, model, flags):
         kind = {'prompt': self.prompt_}.get(row.kind) or getattr(self, row.kind)
-        return kind(row, model)
+        return kind(row, model, flags)
 
 
 class Peer:
@@ -260,26 +264,36 @@ def peer_columns(a, row, peers, among):
             for flags in peer.flags(row, among)}
 
 
-def table_row(row, what, found, key, bars):
-    """Of a peer, the set of flags that did best."""
-    values = {column: [r[key] for r in results] for column, results in found.items() if results}
-    ours = values.pop('hearth', None)
-    cells = [what, f'{spread(ours, row.better)} {row.unit}' if ours else '-', '']
-    if ours and key == 'value' and 'share' in found['hearth'][0]:
-        share = statistics.median(r['share'] for r in found['hearth'])
-        cells[2] = judged(share, bars[0], row.better, ' ' + found['hearth'][0]['of'])
-        if 'lying_share' in found['hearth'][0]:
-            lying = statistics.median(r['lying_share'] for r in found['hearth'])
-            cells[2] += f'; {lying:.2f} of reading the weights where they lie'
+def best_set(row, found, program, key):
+    """Of a program's sets of flags the one that did best: flags, values; None: no result."""
+    sets = {flags: [r[key] for r in results] for (of, flags), results in found.items()
+            if of == program and results}
+    if not sets:
+        return None, None
     best = max if row.better == 'more' else min
+    flags = best(sets, key=lambda f: statistics.median(sets[f]))
+    return flags, sets[flags]
+
+
+def table_row(row, what, found, key, bars):
+    flags, ours = best_set(row, found, 'hearth', key)
+    cells = [what, '-', '']
+    if ours:
+        cells[1] = f'{spread(ours, row.better)} {row.unit}' + (f' `{flags}`' if flags else '')
+        results = found['hearth', flags]
+    if ours and key == 'value' and 'share' in results[0]:
+        share = statistics.median(r['share'] for r in results)
+        cells[2] = judged(share, bars[0], row.better, ' ' + results[0]['of'])
+        if 'lying_share' in results[0]:
+            lying = statistics.median(r['lying_share'] for r in results)
+            cells[2] += f'; {lying:.2f} of reading the weights where they lie'
     for peer, bar in zip(PEERS, bars[1:]):
-        sets = {flags: v for (of, flags), v in values.items() if of == peer}
-        if not sets:
+        flags, theirs = best_set(row, found, peer, key)
+        if not theirs:
             cells += ['-', '-']
             continue
-        flags = best(sets, key=lambda f: statistics.median(sets[f]))
-        cells.append(spread(sets[flags], row.better) + (f' `{flags}`' if flags else ''))
-        ratio = ours and statistics.median(ours) / statistics.median(sets[flags])
+        cells.append(spread(theirs, row.better) + (f' `{flags}`' if flags else ''))
+        ratio = ours and statistics.median(ours) / statistics.median(theirs)
         cells.append(judged(ratio, bar, row.better) if ratio else '-')
     print('| ' + ' | '.join(cells) + ' |', flush=True)
 
@@ -295,7 +309,9 @@ def measure_row(a, row, hearth, peers):
     model = row.model and os.path.join(a.models, row.model)
     if model:
         reload(a, model)
-    columns = {'hearth': lambda: hearth.measure(row, model), **peer_columns(a, row, peers, FLAGS)}
+    columns = {('hearth', flags): lambda flags=flags: hearth.measure(row, model, flags)
+               for flags in FLAGS['hearth']['bench' if row.kind in BENCHED else 'run']}
+    columns |= peer_columns(a, row, peers, FLAGS)
     found = interleave(columns, a.rounds)
     table_row(row, row.what, found, 'value', row.bars)
     if row.kind == 'seqs':

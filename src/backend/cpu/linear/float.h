@@ -13,7 +13,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     const uint32_t n = f == HT_F32 ? 16 : 32; // columns of a load
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         float *out = (float *)p->code + LANES * part;
-        struct rows q = rows_of(w, row_bytes, 64);
+        struct rows q = rows_of(w, row_bytes, 64, 1);
         for (uint32_t k = 0; k < n_k; k += n, rows_advance(&q, 64)) {
             vi r[16];
             load(f, &q, r);

@@ -37,7 +37,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
     const size_t n_bytes = t->n_k * (size_t)(64 / n_cols);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
-        struct rows q = rows_of(w, row_bytes, 64);
+        struct rows q = rows_of(w, row_bytes, 64, 1);
         struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;

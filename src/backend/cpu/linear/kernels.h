@@ -64,6 +64,10 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 struct ht_panel {
     void *code; // 64-byte aligned, 16 KB
     float *scale, *back, *min;
+    // Of a format that is multiplied in place: the chunk of repacked weights, from whose first
+    // `lanes` rows the next ones are part_bytes away; code is not made.
+    const uint8_t *in_place;
+    size_t part_bytes;
 };
 
 // Packs 32 whole rows; w points at the first weight of the chunk in row 0, rows are row_bytes
@@ -109,12 +113,12 @@ typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_ti
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
 // The numbers of tokens that streams are made for, up to 16: n or the next one. Those of repacked
-// weights are made for 1, 2, 4 and 8.
+// weights are made for 1, 2 and 4.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 4 ? n : n <= 12 ? (n + 1) & ~1u : 16;
 }
 static inline uint32_t ht_repacked_stream_tokens(uint32_t n) {
-    return n <= 2 ? n : n <= 4 ? 4 : 8;
+    return n <= 2 ? n : 4;
 }
 #define HT_STREAM_TOKENS 16
 

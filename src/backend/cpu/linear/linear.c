@@ -281,8 +281,11 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);
         } else {
-            f->pack(info, rows, stride, t.n_k, &s->panel);
-            f->tile(&s->panel, &t);
+            struct ht_panel panel = s->panel;
+            panel.in_place = rows;
+            panel.part_bytes = k->lanes * row_bytes;
+            f->pack(info, rows, stride, t.n_k, &panel);
+            f->tile(&panel, &t);
         }
         w += n_next;
         t.act += act_bytes(k, job->format, chunk);

@@ -15,6 +15,13 @@
 // what a stream of few tokens waits for. It takes 18 registers.
 #define Q4_0_FOURS HT_N_FORMATS
 
+// What makes the level's codes of those of Q8_0: repacked ones are unsigned already.
+#ifdef REPACKED
+#define Q8_0_FLIP (CODES_SIGNED ? 0x80 : 0)
+#else
+#define Q8_0_FLIP (CODES_SIGNED ? 0 : 0x80)
+#endif
+
 // The shape of a format's reading, all compile-time constants.
 struct shape {
     uint32_t unit;       // weights of a block of the format
@@ -353,7 +360,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_Q4_1: return nibbles(r, i);
     case HT_Q5_0:
     case HT_Q5_1: return nibbles(r, i) | fifth_bits(r[4], i);
-    case HT_Q8_0: return r[i] ^ bytes(CODES_SIGNED ? 0 : 0x80);
+    case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);
     case HT_IQ4_NL:
     case HT_IQ4_XS: return lookup(iq4_table[CODES_SIGNED], nibbles(r, i));
     case HT_Q4_K: return bits(r[i], 4 * j, 15);

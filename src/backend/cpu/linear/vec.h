@@ -43,9 +43,9 @@ INLINE void rows_hide(struct rows *w) {
     for (int i = 0; i < LANES / ROWS_A_POINTER; i++) __asm__("" : "+r"(w->p[i]));
 }
 
-// unit_bytes: of a block of the format.
-INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes) {
-    (void)unit_bytes;
+// Of n blocks of unit_bytes each.
+INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes, uint32_t n) {
+    (void)unit_bytes, (void)n;
     struct rows w = {.stride = stride, .stride3 = 3 * stride};
     UNROLL(4)
     for (int i = 0; i < LANES / ROWS_A_POINTER; i++)
@@ -73,19 +73,40 @@ INLINE const uint8_t *row_at(const struct rows *w, const int row, const size_t a
 }
 
 #else
-// LANES rows of repacked weights (linear.h).
+// LANES rows of repacked weights (linear.h), at a block. Of floats, whose blocks have no words,
+// only p counts.
 struct rows {
-    const uint8_t *p;
-    size_t words; // bytes of the words of a block of all rows
+    const uint8_t *p, *rest; // the words of a block of all rows; what is left of it
+    size_t n_words, n_rest;  // bytes of either
+    uint32_t pair, left;     // blocks of this pair, and all blocks, from here on
 };
 
-INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes) {
+INLINE void rows_pair(struct rows *w) {
+    w->pair = w->left < 2 ? 1 : 2;
+    w->rest = w->p + w->pair * w->n_words;
+}
+
+// n blocks of unit_bytes in a row.
+INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes, uint32_t n) {
     (void)stride;
-    return (struct rows){p, unit_bytes / 4 * sizeof(vi)};
+    struct rows w = {.p = p, .left = n};
+    w.n_words = unit_bytes / 4 * sizeof(vi);
+    w.n_rest = unit_bytes % 4 * LANES;
+    rows_pair(&w);
+    return w;
 }
 
 INLINE void rows_advance(struct rows *w, size_t n) {
-    w->p += n * LANES;
+    if (w->n_rest == 0) { // pairs of nothing
+        w->p += n * LANES;
+        return;
+    }
+    w->p += w->n_words;
+    w->rest += w->n_rest;
+    w->left--;
+    if (--w->pair > 0) return;
+    w->p = w->rest; // the next pair begins behind
+    rows_pair(w);
 }
 
 // n words of every row from byte `at` of a block on. What is left of a block may stand in front of

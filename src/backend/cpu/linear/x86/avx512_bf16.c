@@ -33,7 +33,7 @@ void ht_pack_bf16_pairs(const struct ht_format_info *f, const uint8_t *w, size_t
     (void)f;
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         uint32_t *out = (uint32_t *)p->code + LANES * part;
-        struct rows q = rows_of(w, row_bytes, 64);
+        struct rows q = rows_of(w, row_bytes, 64, 1);
         for (uint32_t k = 0; k < n_k; k += 32, rows_advance(&q, 64)) {
             vi r[16];
             load64(&q, r);
@@ -108,7 +108,7 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
     const size_t n_bytes = t->n_k * sizeof(uint16_t);
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
-        struct rows q = rows_of(w, row_bytes, 64);
+        struct rows q = rows_of(w, row_bytes, 64, 1);
         struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;

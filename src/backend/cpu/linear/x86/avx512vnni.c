@@ -28,21 +28,21 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
 
-// Streams of Q6_K and Q5_K would spill with more tokens; the others lose to panels.
-#define REPACKED_FORMATS(t32, t32_min)                                                             \
+// More tokens go through panels, which cost little to make; streams of Q6_K would spill with 4.
+#define REPACKED_FORMATS(t32, t32_min, q8_0_pack, q8_0_tile)                                       \
     [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 4, 4},           \
-    [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 8, 8},                       \
-    [HT_Q8_0] = {ht_repacked_pack_q8_0, t32, ht_repacked_stream_q8_0, 8, 8},                       \
-    [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 8, 8},                   \
-    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 4, 8},                   \
-    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 2, 4}
+    [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 4, 4},                       \
+    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 4, 4},                             \
+    [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 4, 4},                   \
+    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 4, 4},                   \
+    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 2, 2}
 
 // A level of these kernels: how many tokens' streams ask by address, its tiles of codes with a
-// scale for each 32, how the names of some packers and of its streams begin and how many tokens
-// those take (q8.h), the stream of F16, and how it computes BF16: bytes of an activation, what
-// makes them, and the rest.
-#define LEVEL(id, label, address, t32, t32_min, packs, stream, most, most_q8_0, f16, bf16_size,    \
-              act_bf16_fn, ...)                                                                    \
+// scale for each 32, what packs and multiplies repacked Q8_0, how the names of some packers and of
+// its streams begin and how many tokens those take (q8.h), the stream of F16, and how it computes
+// BF16: bytes of an activation, what makes them, and the rest.
+#define LEVEL(id, label, address, t32, t32_min, q8_0_pack, q8_0_tile, packs, stream, most,         \
+              most_q8_0, f16, bf16_size, act_bf16_fn, ...)                                         \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
@@ -55,15 +55,15 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = {__VA_ARGS__},                                                      \
                    Q8_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                      \
-        .repacked = {REPACKED_FORMATS(t32, t32_min)},                                              \
+        .repacked = {REPACKED_FORMATS(t32, t32_min, q8_0_pack, q8_0_tile)},                        \
     }
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_gather, ht_one, 8, 12,
-      ht_one_f16, 4, ht_act_bf16_f32_avx512, ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16,
-      4, 4);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, tile_32, tile_32_min, pack, stream, 16, 16,
-      ht_stream_f16_avx512, 2, ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_pairs,
-      ht_stream_bf16_pairs, 4, 8);
+LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, tile_32, tile_32_min, ht_repacked_scales_q8_0,
+      ht_repacked_tile_q8_0, ht_gather, ht_one, 8, 12, ht_one_f16, 4, ht_act_bf16_f32_avx512,
+      ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4);
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, tile_32, tile_32_min, ht_repacked_scales_q8_0,
+      ht_repacked_tile_q8_0, pack, stream, 16, 16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
+      ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8);
 
 // From so many tokens on it is worth to turn a panel's codes for AMX (measured: docs/kernels.md).
 #define AMX_TOKENS 48
@@ -90,6 +90,6 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_gather, ht_one, 16, 16, ht_one_f16,
-      2, ht_act_bf16_avx512, ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx,
-      HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);
+LEVEL(ht_linear_amx, "amx", 1, tile_32_amx, tile_32_min_amx, ht_repacked_pack_q8_0, tile_32_amx,
+      ht_gather, ht_one, 16, 16, ht_one_f16, 2, ht_act_bf16_avx512, ht_pack_bf16_pairs,
+      ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX, HT_STREAM_BF16_AMX);

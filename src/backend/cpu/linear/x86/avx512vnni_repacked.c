@@ -5,15 +5,19 @@
 
 #define REPACKED
 #define CODES_SIGNED  0
-#define STREAM_TOKENS 8
+#define STREAM_TOKENS 4
 #define STREAM_CHAINS 2
 #define PANEL_BACK    1
+#define TILE_VECTORS  2
+#define TILE_TOKENS   4
+#define TILE_PARTS    2
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
+#include "backend/cpu/linear/q8_tile.h"
 
 #define FORMAT(id, name)                                                                           \
     PACK(, id, ht_repacked_pack_##name)                                                            \
@@ -26,3 +30,20 @@ FORMAT(HT_Q8_0, q8_0)
 FORMAT(HT_Q4_K, q4_k)
 FORMAT(HT_Q5_K, q5_k)
 FORMAT(HT_Q6_K, q6_k)
+
+void ht_repacked_tile_q8_0(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(32, false, p, t);
+}
+
+void ht_repacked_scales_q8_0(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                             uint32_t n_k, const struct ht_panel *p) {
+    (void)f;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        struct rows q = rows_of(w, row_bytes, 34, n_k / HT_Q8_BLOCK);
+        for (uint32_t k = 0; k < n_k; k += HT_Q8_BLOCK, rows_advance(&q, 34)) {
+            vf scale = half_rows(&q, 0);
+            store_floats(p->scale + k + LANES * part, scale);
+            store_floats(p->back + k + LANES * part, back_of(scale));
+        }
+    }
+}

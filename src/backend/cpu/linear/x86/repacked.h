@@ -7,6 +7,8 @@
 #include "backend/cpu/linear/kernels.h"
 
 ht_pack_fn ht_repacked_pack_q4_0, ht_repacked_pack_q8_0, ht_repacked_pack_q4_k;
+ht_pack_fn ht_repacked_scales_q8_0; // for ht_repacked_tile_q8_0, which multiplies in place
+ht_tile_fn ht_repacked_tile_q8_0;
 ht_pack_fn ht_repacked_pack_q5_k, ht_repacked_pack_q6_k, ht_repacked_pack_f16;
 ht_stream_fn ht_repacked_stream_q4_0, ht_repacked_stream_q8_0, ht_repacked_stream_q4_k;
 ht_stream_fn ht_repacked_stream_q5_k, ht_repacked_stream_q6_k, ht_repacked_stream_f16;

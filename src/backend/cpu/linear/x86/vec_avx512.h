@@ -228,11 +228,11 @@ INLINE vf half_column(const vi *r, const uint32_t k) {
 // The f16, or the byte, that is left of each row's block.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     (void)at;
-    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)(w->p + w->words)));
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)(w->rest)));
 }
 INLINE vi byte_rows(const struct rows *w, const size_t at) {
     (void)at;
-    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->p + w->words)));
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->rest)));
 }
 #endif
 

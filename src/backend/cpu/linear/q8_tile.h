@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// The tile of codes: a panel's rows times a few tokens at a time. A level says in front what q8.h
+// names. With REPACKED it reads the codes of repacked Q8_0 where they lie (linear.h), and of a panel
+// nothing but scales.
+#ifndef HT_LINEAR_Q8_TILE_H
+#define HT_LINEAR_Q8_TILE_H
+
+#include "backend/cpu/linear/q8_stream.h"
+
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead);
+
+#ifndef TILE_PARTS
+#define TILE_PARTS 1
+#endif
+
+// Parts in a turn of a tile that multiplies n_parts side by side: those of a whole block at least.
+INLINE uint32_t turn_parts(const uint32_t group, const uint32_t n_parts) {
+    return n_parts > 32 / group ? n_parts : 32 / group;
+}
+
+#ifndef OWN_TILE
+#define TILE_ROWS (TILE_VECTORS * LANES)
+
+// A place in K: the panel's codes and scales behind it, and the tokens' activations.
+struct place {
+    const uint8_t *code;
+    const float *scale, *back, *min;
+    size_t part_bytes; // REPACKED: from one vector of rows to the next
+    struct tokens act;
+};
+
+// Word c of the codes, vector v of the rows; and on to the n-th weight from here, whole turns (in
+// place: pairs of blocks).
+#ifdef REPACKED
+#define PAIR_BYTES (2 * LANES * 34) // the words of two blocks, and their scales
+INLINE const uint8_t *codes_of(const struct ht_panel *p) {
+    return p->in_place;
+}
+INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
+    vi x;
+    __builtin_memcpy(&x, at->code + c * sizeof x + (size_t)v * at->part_bytes, sizeof x);
+    return x;
+}
+INLINE void code_advance(struct place *at, const uint32_t n) {
+    at->code += n / (2 * HT_Q8_BLOCK) * PAIR_BYTES;
+}
+#else
+INLINE const uint8_t *codes_of(const struct ht_panel *p) {
+    return p->code;
+}
+INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
+    return ((const vi *)(const void *)(at->code + c * 128))[v];
+}
+INLINE void code_advance(struct place *at, const uint32_t n) {
+    at->code += n * HT_ROW_GROUP;
+}
+#endif
+
+INLINE const struct ht_act_q8 *block_at(const struct place *at, const uint32_t token,
+                                        const uint32_t block) {
+    return (const struct ht_act_q8 *)token_at(&at->act, token) + block;
+}
+
+// n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
+// products enough to hide how long one takes. half: of the block, for a single part of 16.
+INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_min,
+                       const uint32_t n_parts, const struct place *at, uint32_t half,
+                       vf y[TILE_TOKENS][TILE_VECTORS]) {
+    const uint32_t of = 32 / group;
+    vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
+    if (n_parts >= of) half = 0;
+    UNROLL(2)
+    for (uint32_t p = 0; p < n_parts; p++) {
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = block_at(at, i, p / of);
+            int32_t bias = of == 2 ? a->bias_half[half + p % of] : a->bias;
+            if (CODES_SIGNED) bias = HT_SHIFTED;
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = splat_int(bias);
+        }
+    }
+    UNROLL(8)
+    for (uint32_t c = 0; c < group / 4; c++) {
+        UNROLL(2)
+        for (uint32_t p = 0; p < n_parts; p++) {
+            vi w[TILE_VECTORS];
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) w[v] = code_at(at, p * group / 4 + c, v);
+            UNROLL(6)
+            for (uint32_t i = 0; i < n; i++) {
+                const struct ht_act_q8 *a = block_at(at, i, p / of);
+                vi q = broadcast4(a->q + (half + p % of) * 16 + c * 4), *sum = s[p][i];
+                UNROLL(4)
+                for (int v = 0; v < TILE_VECTORS; v++)
+                    sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
+            }
+        }
+    }
+    UNROLL(2)
+    for (uint32_t p = 0; p < n_parts; p++) {
+        vf scale[TILE_VECTORS], back[TILE_VECTORS], min[TILE_VECTORS];
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            const uint32_t row = p * HT_ROW_GROUP + (uint32_t)v * LANES;
+            scale[v] = load_floats(at->scale + row);
+            back[v] = PANEL_BACK ? load_floats(at->back + row) : back_of(scale[v]);
+            min[v] = has_min ? load_floats(at->min + row) : splat(0.0f);
+        }
+        UNROLL(6)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = block_at(at, i, p / of);
+            vf a_sum = splat(of == 2 ? a->sum_half[half + p % of] : a->sum);
+            UNROLL(4)
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                y[i][v] = fold(y[i][v], s[p][i][v], scale[v], back[v], a->scale);
+                if (has_min) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
+            }
+        }
+    }
+}
+
+// All parts of one turn; what lies at the place moves on.
+INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min,
+                      const uint32_t n_parts, struct place *at, vf y[TILE_TOKENS][TILE_VECTORS]) {
+    const uint32_t all = turn_parts(group, n_parts);
+    for (uint32_t p = 0; p < all; p += n_parts) {
+        if (all > n_parts) __asm__("" : "+r"(p)); // one code for both halves of a block
+        tile_parts(n, group, has_min, n_parts, at, p, y);
+        code_advance(at, n_parts * group);
+        at->scale += n_parts * HT_ROW_GROUP;
+        at->back += n_parts * HT_ROW_GROUP;
+        at->min += n_parts * HT_ROW_GROUP;
+    }
+    tokens_advance(&at->act, n, all * group / 32 * sizeof(struct ht_act_q8));
+}
+
+// n tokens x TILE_VECTORS vectors of rows over whole turns of a chunk: of each a sum of floats and
+// n_parts of integers; codes, one broadcast.
+INLINE void tile_by(const uint32_t n, const uint32_t group, const bool has_min,
+                    const uint32_t n_parts, const struct ht_panel *p, const struct ht_tile_args *t,
+                    uint32_t token, uint32_t row, struct ahead *ahead) {
+    const uint32_t n_blocks = turn_parts(group, n_parts) * group / 32;
+    struct place at = {codes_of(p) + 4 * row, p->scale + row, p->back + row,
+                       p->min + row,          p->part_bytes,  tokens_of(t, token, n)};
+    const float *from = t->from + token * t->from_stride + row;
+    float *to = t->to + token * t->to_stride + row;
+    ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
+    vf y[TILE_TOKENS][TILE_VECTORS];
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++)
+            y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
+    }
+    for (uint32_t left = t->n_k / HT_Q8_BLOCK; left >= n_blocks; left -= n_blocks) {
+        ahead_step(ahead);
+        if (t->act_far) ask_tokens(&at.act, n, n_blocks);
+        tile_turn(n, group, has_min, n_parts, &at, y);
+    }
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++)
+            store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
+    }
+}
+
+INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+                 const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
+                 uint32_t row, struct ahead *ahead) {
+    tile_by(n, group, has_min, TILE_PARTS, p, t, token, row, ahead);
+}
+
+#if TILE_PARTS > 1
+// The chunk's last block, where turns of two leave it over; token by token, since K is seldom such.
+INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t) {
+    const size_t n = t->n_k / HT_Q8_BLOCK - 1, scales = n * HT_ROW_GROUP; // blocks in front
+    struct ht_panel last = {.scale = p->scale + scales, .back = p->back + scales};
+    struct place at = {.code = codes_of(p)};
+    last.min = p->min + scales;
+    last.part_bytes = p->part_bytes;
+    code_advance(&at, (uint32_t)n * HT_Q8_BLOCK);
+    last.in_place = at.code;
+    last.code = (uint8_t *)p->code + n * HT_Q8_BLOCK * HT_ROW_GROUP;
+    struct ahead nothing = {.n_turns = 1};
+    struct ht_tile_args one = *t;
+    one.n_k = HT_Q8_BLOCK;
+    one.act += n * sizeof(struct ht_act_q8);
+    one.from = t->to;
+    one.from_stride = t->to_stride;
+    for (uint32_t token = 0; token < t->n_tokens; token++)
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += TILE_ROWS)
+            tile_by(1, HT_Q8_BLOCK, has_min, 1, &last, &one, token, r, &nothing);
+}
+#endif
+#endif
+
+INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_panel *p,
+                  const struct ht_tile_args *t) {
+    const uint32_t m = TILE_TOKENS, rows = TILE_ROWS;
+    const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
+    const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
+    struct ahead ahead = ahead_of(t, n_turns);
+    uint32_t token = 0;
+    for (; token + m <= t->n_tokens; token += m)
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
+            tile(m, group, has_min, p, t, token, r, &ahead);
+    for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
+        switch (t->n_tokens - token) {
+        case 1: tile(1, group, has_min, p, t, token, r, &ahead); break;
+        case 2: tile(2, group, has_min, p, t, token, r, &ahead); break;
+        case 3: tile(3, group, has_min, p, t, token, r, &ahead); break;
+        case 4: tile(m < 5 ? 1 : 4, group, has_min, p, t, token, r, &ahead); break;
+        case 5: tile(m < 6 ? 1 : 5, group, has_min, p, t, token, r, &ahead); break;
+        default: break;
+        }
+    }
+#if TILE_PARTS > 1
+    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0) last_block(has_min, p, t);
+#endif
+}
+
+#endif
