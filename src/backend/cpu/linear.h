@@ -109,10 +109,10 @@ HT_MUST_CHECK enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n
                                                     struct hearth_error *err);
 // Repacked weights: the same bytes in an order that a level reads as they come. LANES rows stand
 // together (the level's vectors hold so many), two blocks of the format at a time, or the last one
-// alone: of each block the bytes that fill 32-bit words, word i of every row beside each other; then
-// of each block what is left of every row's (an f16 scale; of F16 the weight itself). Codes of Q8_0
-// are + 128, unsigned. Rows of one such group begin where the file's layout has its first row, and
-// products are the same bit for bit.
+// alone: of each block the bytes that fill 32-bit words, word i of every row beside each other;
+// then of each block what is left of every row's (an f16 scale; of F16 the weight itself). Codes of
+// Q8_0 are + 128, unsigned. Rows of one such group begin where the file's layout has its first row,
+// and products are the same bit for bit.
 //
 // Whether the level has kernels for that and the shape has it: n_out is a multiple of
 // HT_ROW_GROUP.

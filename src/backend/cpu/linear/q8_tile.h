@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tile of codes: a panel's rows times a few tokens at a time. A level says in front what q8.h
-// names. With REPACKED it reads the codes of repacked Q8_0 where they lie (linear.h), and of a panel
-// nothing but scales.
+// names. With REPACKED it reads the codes of repacked Q8_0 where they lie (linear.h), and of a
+// panel nothing but scales.
 #ifndef HT_LINEAR_Q8_TILE_H
 #define HT_LINEAR_Q8_TILE_H
 
