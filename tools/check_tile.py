@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx2vnni": "ymm", "avx512": "zmm", "avx512_float": "zmm",
-          "avx512_bf16": "zmm", "avx512vnni": "zmm",
+          "avx512_bf16": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
           "neon": "q", "neon_float": "q", "neon_dotprod": "q", "neon_i8mm": "q"}
 MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd|sadalp|sdot|smmla|fml[as]")
 JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <")
