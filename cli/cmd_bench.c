@@ -315,8 +315,10 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     if (!o.n_ctx) o.n_ctx = depth + (most > more ? most : more);
     struct hearth_memory memory;
     struct hearth_error err = {HEARTH_OK, ""};
-    if (hearth_memory_plan(b->model, &o, &memory, &err)) return fail_error(&err);
-    b->repacked_bytes = memory.packed;
+    if (o.repack) {
+        if (hearth_memory_plan(b->model, &o, &memory, &err)) return fail_error(&err);
+        b->repacked_bytes = memory.packed;
+    }
     int code = create_engine(b->model, &o, &b->engine);
     if (code) return code;
     if (first) code = measure_ceilings(b, &o);

@@ -143,7 +143,7 @@ struct ht_prepared {
     struct ht_compiled *c;
     uint8_t *scratch, *kv, *threads; // pages
     uint8_t *packed;                 // repacked weights, or NULL
-    const uint8_t **matrix;          // [n_weights]: each one's place in them, or NULL; or NULL
+    uint8_t **matrix;                // [n_weights]: each one's place in them, or NULL; or NULL
     uint64_t scratch_total;
     struct ht_cpu_profile *profile; // NULL: never asked for
     struct ht_cpu_tile *tiles;      // [max_tokens]

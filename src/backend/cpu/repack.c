@@ -50,7 +50,7 @@ static void repack_shares(void *arg, int thread, int n_threads) {
         size_t n_rows = (size_t)(w->ne[1] * (w->n_dims > 2 ? w->ne[2] : 1)), begin, end;
         ht_team_share(n_rows, HT_ROW_GROUP, thread, n_threads, &begin, &end);
         ht_linear_repack(p->backend->linear, w->format, (uint32_t)w->ne[0], w->data, begin, end,
-                         p->packed + (p->matrix[i] - p->packed));
+                         p->matrix[i]);
     }
 }
 

@@ -104,21 +104,16 @@ struct ht_tile_args {
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
 // Pack and tile in one, in registers, for at most stream_tokens tokens; n_tokens is one of
-// ht_stream_tokens (of repacked weights ht_repacked_stream_tokens). It reads `lanes` rows side by
-// side and meanwhile asks for those that are read next; its first ones should be on their way.
-// t->ahead is known: its own rows if nothing else.
+// ht_stream_tokens. It reads `lanes` rows side by side and meanwhile asks for those that are read
+// next; its first ones should be on their way. t->ahead is known: its own rows if nothing else.
 typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t);
 
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
-// The numbers of tokens that streams are made for, up to 16: n or the next one. Those of repacked
-// weights are made for 1, 2 and 4.
+// The numbers of tokens that streams are made for, up to 16: n or the next one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 4 ? n : n <= 12 ? (n + 1) & ~1u : 16;
-}
-static inline uint32_t ht_repacked_stream_tokens(uint32_t n) {
-    return n <= 2 ? n : 4;
 }
 #define HT_STREAM_TOKENS 16
 

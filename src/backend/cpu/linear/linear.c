@@ -193,23 +193,18 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
     t->ahead_in_turn = true;
 }
 
-// The number of tokens that a stream is made for: n or the next one.
-static uint32_t made_for(const struct ht_linear_job *job, uint32_t n) {
-    return job->repacked ? ht_repacked_stream_tokens(n) : ht_stream_tokens(n);
-}
-
 // As few passes of as equal numbers of tokens as streams are made for; all but the first find the
 // weights in the cache.
-static void stream_passes(const struct ht_linear_format *f, const struct ht_linear_job *job,
-                          const uint8_t *rows, size_t stride, const struct ht_tile_args *all) {
+static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
+                          const struct ht_tile_args *all) {
     struct ht_tile_args t = *all;
     uint32_t most = f->stream_tokens;
-    if (all->n_tokens > most || made_for(job, all->n_tokens) != all->n_tokens)
+    if (all->n_tokens > most || ht_stream_tokens(all->n_tokens) != all->n_tokens)
         most = most < 6 ? most : 6; // few numbers up to it are not made
     uint32_t n_passes = (all->n_tokens + most - 1) / most;
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
         t.n_tokens = (left + n_passes - 1) / n_passes;
-        while (made_for(job, t.n_tokens) != t.n_tokens) t.n_tokens--;
+        while (ht_stream_tokens(t.n_tokens) != t.n_tokens) t.n_tokens--;
         if (n_passes > 1) n_passes--;
         f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
@@ -222,7 +217,7 @@ static void stream_passes(const struct ht_linear_format *f, const struct ht_line
 // more and their activations may be read.
 static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
                            uint32_t token, uint32_t n_tokens) {
-    uint32_t n = made_for(job, n_tokens);
+    uint32_t n = ht_stream_tokens(n_tokens);
     return n <= f->stream_tokens && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
@@ -276,7 +271,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         else
             ahead(&t, last ? next : (struct ht_linear_next){w + n_next, row_bytes}, n_bytes);
         if (stream) {
-            stream_passes(f, job, rows, stride, &t);
+            stream_passes(f, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);

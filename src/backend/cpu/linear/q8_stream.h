@@ -220,15 +220,10 @@ INLINE bool by_fours(const uint32_t f, const uint32_t n) {
 INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
                        const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
-#ifdef REPACKED
-#define STREAM_MADE(n) (((n) & ((n)-1)) == 0)
-#else
-#define STREAM_MADE(n) true
-#endif
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n) && STREAM_MADE(n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                  \
-            stream(f, m < (n) || !STREAM_MADE(n) ? 1 : (n), w, row_bytes, t);                      \
+        if (m >= (n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                                    \
+            stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                                         \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
@@ -243,7 +238,6 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
     default: break;
     }
 #undef STREAM_OF
-#undef STREAM_MADE
 }
 
 // Q4_0 goes by fours but for rows that end within four blocks, and for more tokens.

@@ -27,12 +27,12 @@ INLINE uint32_t turn_parts(const uint32_t group, const uint32_t n_parts) {
 struct place {
     const uint8_t *code;
     const float *scale, *back, *min;
-    size_t part_bytes; // REPACKED: from one vector of rows to the next
+    size_t part_bytes; // in place: from one vector of rows to the next
     struct tokens act;
 };
 
-// Word c of the codes, vector v of the rows; and on to the n-th weight from here, whole turns (in
-// place: pairs of blocks).
+// A panel's codes, and word c of them, vector v of the rows; the bytes of n weights of every row,
+// whole turns (in place: pairs of blocks), and past so many.
 #ifdef REPACKED
 #define PAIR_BYTES (2 * LANES * 34) // the words of two blocks, and their scales
 INLINE const uint8_t *codes_of(const struct ht_panel *p) {
@@ -43,8 +43,11 @@ INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
     __builtin_memcpy(&x, at->code + c * sizeof x + (size_t)v * at->part_bytes, sizeof x);
     return x;
 }
-INLINE void code_advance(struct place *at, const uint32_t n) {
-    at->code += n / (2 * HT_Q8_BLOCK) * PAIR_BYTES;
+INLINE size_t code_bytes(const size_t n) {
+    return n / (2 * HT_Q8_BLOCK) * PAIR_BYTES;
+}
+INLINE void codes_skip(struct ht_panel *p, const size_t n) {
+    p->in_place += code_bytes(n);
 }
 #else
 INLINE const uint8_t *codes_of(const struct ht_panel *p) {
@@ -53,8 +56,11 @@ INLINE const uint8_t *codes_of(const struct ht_panel *p) {
 INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
     return ((const vi *)(const void *)(at->code + c * 128))[v];
 }
-INLINE void code_advance(struct place *at, const uint32_t n) {
-    at->code += n * HT_ROW_GROUP;
+INLINE size_t code_bytes(const size_t n) {
+    return n * HT_ROW_GROUP;
+}
+INLINE void codes_skip(struct ht_panel *p, const size_t n) {
+    p->code = (uint8_t *)p->code + code_bytes(n);
 }
 #endif
 
@@ -129,7 +135,7 @@ INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min
     for (uint32_t p = 0; p < all; p += n_parts) {
         if (all > n_parts) __asm__("" : "+r"(p)); // one code for both halves of a block
         tile_parts(n, group, has_min, n_parts, at, p, y);
-        code_advance(at, n_parts * group);
+        at->code += code_bytes(n_parts * group);
         at->scale += n_parts * HT_ROW_GROUP;
         at->back += n_parts * HT_ROW_GROUP;
         at->min += n_parts * HT_ROW_GROUP;
@@ -178,13 +184,11 @@ INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
 // The chunk's last block, where turns of two leave it over; token by token, since K is seldom such.
 INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t) {
     const size_t n = t->n_k / HT_Q8_BLOCK - 1, scales = n * HT_ROW_GROUP; // blocks in front
-    struct ht_panel last = {.scale = p->scale + scales, .back = p->back + scales};
-    struct place at = {.code = codes_of(p)};
-    last.min = p->min + scales;
-    last.part_bytes = p->part_bytes;
-    code_advance(&at, (uint32_t)n * HT_Q8_BLOCK);
-    last.in_place = at.code;
-    last.code = (uint8_t *)p->code + n * HT_Q8_BLOCK * HT_ROW_GROUP;
+    struct ht_panel last = *p;
+    codes_skip(&last, n * HT_Q8_BLOCK);
+    last.scale += scales;
+    last.back += scales;
+    last.min += scales;
     struct ahead nothing = {.n_turns = 1};
     struct ht_tile_args one = *t;
     one.n_k = HT_Q8_BLOCK;

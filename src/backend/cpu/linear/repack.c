@@ -11,7 +11,7 @@ bool ht_linear_can_repack(const struct ht_linear_kernels *k, enum ht_format f, u
            n_in % info->block_len == 0 && n_in % HT_PAD_FLOAT == 0;
 }
 
-// Whether what a block has beside whole dwords stands in front of them.
+// Whether what a block has beside whole words stands in front of them.
 static bool rest_leads(enum ht_format f) {
     switch (f) {
     case HT_Q4_0:
