@@ -13,42 +13,49 @@
 #endif
 
 #ifdef REPACKED
-// Lines that a stream of repacked weights asks for while it works on LANES rows, one for each that
-// it reads. Into L2 those of the LANES rows behind, in HT_ASK_STREAMS runs in turn; into L1 what
-// comes NEAR lines later, which is in L2 by then.
+// Lines that a stream of repacked weights asks for while it works on a block of LANES rows. Into L2
+// as many as it reads, of the LANES rows behind, which are cut into RUNS runs: block after block
+// asks in the next one. Into L1 what comes NEAR lines later, which is in L2 by then.
 struct asker {
     const uint8_t *line, *near;
-    size_t step, wrap;      // to the next run, and from the last run to the next line of the first
-    uint32_t left, n_lines; // runs left of this turn; lines left of each run
-    uint32_t rest;          // bytes read, beyond those that lines were asked for
+    size_t step;   // from run to run
+    uint32_t left; // runs left of this turn
 };
 #define NEAR 64
+#define RUNS 2
 
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
     struct asker a = {.line = last ? t->ahead : w + LANES * stride, .near = w + NEAR * 64};
     const size_t n = LANES * (last ? t->ahead_bytes : n_bytes) / 64;
-    a.left = HT_ASK_STREAMS;
-    a.n_lines = (uint32_t)(n + HT_ASK_STREAMS - 1) / HT_ASK_STREAMS;
-    a.step = a.n_lines * (size_t)64;
-    a.wrap = 64 - HT_ASK_STREAMS * a.step;
+    a.left = RUNS;
+    a.step = (n + RUNS - 1) / RUNS * 64;
     return a;
 }
 
-#define ASK_LINES 1
-
-INLINE void ask_lines(struct asker *a) {
+// Part i of n_parts of the work on a block of n_bytes.
+INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts) {
+    const uint32_t n = (n_bytes + 63) / 64;
     // gcc's scheduler would gather them in one place.
     __asm__ volatile("" : "+r"(a->line));
-    __builtin_prefetch(a->line, 0, 2);
-    __builtin_prefetch(a->near, 0, 3);
-    a->near += 64;
+    UNROLL(8)
+    for (uint32_t l = n * i / n_parts; l < n * (i + 1) / n_parts; l++) {
+        __builtin_prefetch(a->line + l * 64, 0, 2);
+        __builtin_prefetch(a->near + l * 64, 0, 3);
+    }
+}
+
+// Behind the block.
+INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
+    a->near += n_bytes;
     a->line += a->step;
     if (--a->left > 0) return;
-    a->left = HT_ASK_STREAMS;
-    a->line += a->wrap;
-    if (--a->n_lines == 0) a->step = a->wrap = 0; // no more: the same line again and again
+    a->left = RUNS;
+    a->line += n_bytes - RUNS * a->step;
+}
+INLINE void ask_rest(struct asker *a, size_t n_bytes) {
+    (void)a, (void)n_bytes;
 }
 
 #elif !ASK_BY_ADDRESS
@@ -181,6 +188,7 @@ INLINE void ask_lines(struct asker *a) {
 }
 #endif
 
+#ifndef REPACKED
 // The same, but not inlined: where several tokens' products hide the call, which for one take 1 %.
 static __attribute__((noinline, unused)) struct asker asker_shared(const uint8_t *w, size_t stride,
                                                                    size_t n_bytes, uint32_t part,
@@ -207,6 +215,12 @@ INLINE void ask_rest(struct asker *a, size_t n_bytes) {
     a->rest += (uint32_t)(-n_bytes & 63) * LANES;
     for (; a->rest >= ASK_BYTES; a->rest -= ASK_BYTES) ask_lines(a);
 }
+
+// Behind a block: lines are counted one by one.
+INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
+    (void)a, (void)n_bytes;
+}
+#endif
 
 // Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from
 // token to token: they arrive while the sums are made.

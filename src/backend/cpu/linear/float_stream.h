@@ -56,6 +56,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                     y[i] = fma_add(
                         c, splat(*(const float *)(const void *)(act + i * t->act_stride)), y[i]);
             }
+            ask_block(&asker, 64 * LANES);
         }
         UNROLL(4)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);

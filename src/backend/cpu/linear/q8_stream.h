@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Streams of codes: kernels that multiply out of the file's bytes, without a panel, for few tokens;
-// and how a block's sum is put together, which tiles share. A level says in front what q8.h names.
+// Streams of codes: kernels that multiply out of the file's bytes, without a panel, for few tokens.
+// A level says in front what q8.h names.
 #ifndef HT_LINEAR_Q8_STREAM_H
 #define HT_LINEAR_Q8_STREAM_H
 
 #include "backend/cpu/linear/ask.h"
-#include "backend/cpu/linear/rows.h"
+#include "backend/cpu/linear/q8_sum.h"
 
 // Q4_0 is read four blocks at a time (rows.h).
-#ifdef REPACKED
-#define FOURS 0
-#else
 #define FOURS (LANES == 16)
-#endif
 
 // Formats that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
@@ -25,28 +21,8 @@
 #define STREAM_CHAINS 1
 #endif
 
-INLINE vi broadcast4(const int8_t *q) {
-    int32_t v;
-    __builtin_memcpy(&v, q, 4);
-    return splat_int(v);
-}
-
-// The main term, in the order of linear.h: isum began at HT_SHIFTED; back is back_of(scale).
-INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
-    return fma_add(fma_add((vf)isum, scale, back), splat(a_scale), y);
-}
-
 INLINE const struct ht_act_q8 *act_of(const uint8_t *act, size_t stride, uint32_t token) {
     return (const void *)(act + token * stride);
-}
-
-// The sum's start for codes of this format: minus offset times the sum of q, from a bias, which has
-// 128 times it.
-INLINE vi start(const uint32_t f, int32_t bias) {
-    const int offset = shape_of(f).offset;
-    if (!offset) return splat_int(HT_SHIFTED);
-    const int shift = __builtin_ctz(128u / (unsigned)offset);
-    return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));
 }
 
 // One block of 32 weights with one scale, of LANES rows, times n tokens: batch b of n_batches that

@@ -5,7 +5,8 @@
 #ifndef HT_LINEAR_Q8_TILE_H
 #define HT_LINEAR_Q8_TILE_H
 
-#include "backend/cpu/linear/q8_stream.h"
+#include "backend/cpu/linear/ask.h"
+#include "backend/cpu/linear/q8_sum.h"
 
 INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,

@@ -28,14 +28,14 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
     act_q8_fours(x, n_in, dst, dst_step, act_q8);
 }
 
-// More tokens go through panels, which cost little to make; streams of Q6_K would spill with 4.
+// More tokens go through panels, which cost little to make.
 #define REPACKED_FORMATS(t32, t32_min, q8_0_pack, q8_0_tile)                                       \
     [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 4, 4},           \
-    [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 4, 4},                       \
-    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 4, 4},                             \
-    [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 4, 4},                   \
-    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 4, 4},                   \
-    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 2, 2}
+    [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 8, 8},                       \
+    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, 8},                             \
+    [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 8, 8},                   \
+    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, 8},                   \
+    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, 8}
 
 // A level of these kernels: how many tokens' streams ask by address, its tiles of codes with a
 // scale for each 32, what packs and multiplies repacked Q8_0, how the names of some packers and of

@@ -4,19 +4,17 @@
 #include "backend/cpu/linear/x86/repacked.h"
 
 #define REPACKED
-#define CODES_SIGNED  0
-#define STREAM_TOKENS 4
-#define STREAM_CHAINS 2
-#define PANEL_BACK    1
-#define TILE_VECTORS  2
-#define TILE_TOKENS   4
-#define TILE_PARTS    2
+#define CODES_SIGNED 0
+#define PANEL_BACK   1
+#define TILE_VECTORS 2
+#define TILE_TOKENS  4
+#define TILE_PARTS   2
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8_pack.h"
-#include "backend/cpu/linear/q8_stream.h"
+#include "backend/cpu/linear/q8_pairs.h"
 #include "backend/cpu/linear/q8_tile.h"
 
 #define FORMAT(id, name)                                                                           \

@@ -10,4 +10,12 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 }
 #define dot4_small dot4
 
+// The broadcast is the multiplication's own operand, which gcc 12 does not find.
+INLINE vi dot4_at(vi acc, vi code, const int8_t *q) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(acc)
+            : "v"(code), "m"(*(const int8_t(*)[4])(const void *)q));
+    return acc;
+}
+
 #endif

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// Streams of repacked codes (linear.h): kernels that multiply where the weights lie, for few
+// tokens. Two parts with a scale each, blocks of 32 or the halves of one, are multiplied side by
+// side, so that there are chains of products enough to hide how long one takes; a token's codes
+// are broadcast by the multiplication itself. A level says in front what q8.h names, and
+//   dot4_at(acc, code, q)   acc + code . the four codes at q, in each lane
+#ifndef HT_LINEAR_Q8_PAIRS_H
+#define HT_LINEAR_Q8_PAIRS_H
+
+#include "backend/cpu/linear/ask.h"
+#include "backend/cpu/linear/q8_sum.h"
+
+#define PAIRS_TOKENS 8
+
+INLINE vi word(const uint8_t *p, const uint32_t i) {
+    vi x;
+    __builtin_memcpy(&x, p + i * sizeof x, sizeof x);
+    return x;
+}
+
+// Weights 4 i .. 4 i + 3 of every row, of block j of a step of the format's block at p: as codes()
+// of what raw() loads, but only what is wanted, when it is. (The words of Q5_K behind its scales
+// hold all steps' fifth bits; those of Q6_K behind its low bits, a step's high ones.)
+INLINE vi code_of(const uint32_t f, const uint8_t *p, uint32_t step, const uint32_t j,
+                  const uint32_t i) {
+    vi r[2 * HALF];
+    const uint32_t half = i / 4 * HALF;
+    switch (f) {
+    case HT_Q4_0: r[i % 4] = word(p, i % 4); break;
+    case HT_Q4_K: r[i] = word(p, 4 + 8 * step + i); break;
+    case HT_Q5_K:
+        r[i] = word(p, 12 + 8 * step + i);
+        r[8 + i] = (vi)((vu16)word(p, 4 + i) >> 2 * step);
+        break;
+    case HT_Q6_K:
+        r[half + j % 2 * 4 + i % 4] = word(p, 16 * step + j % 2 * 8 + i);
+        r[half + 8 + i % 4] = word(p, 32 + 8 * step + i);
+        break;
+    default: r[i] = word(p, i); break; // Q8_0
+    }
+    return codes(f, r, (int)j, (int)i);
+}
+
+// Where a pair of parts is: of one block of the format, or of two that follow each other.
+struct pair {
+    const uint8_t *block[2];
+    uint32_t step;
+    const vf *scale, *min; // of either part
+};
+
+// The activations of the tokens, and part h of the block they are at, or of the next one.
+INLINE const struct ht_act_q8 *act_of(const uint8_t *const *act, const uint32_t i,
+                                      const uint32_t block) {
+    return (const struct ht_act_q8 *)(const void *)act[i] + block;
+}
+
+// A pair times n tokens. Halves are those of block j of the step; whole blocks are j and j + 1, or
+// each the only one.
+INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair *at,
+                          const uint32_t j, const uint8_t **act, struct asker *asker, vf *y) {
+    const struct shape s = shape_of(f);
+    const bool halves = s.group == 16, two = s.unit == 32;
+    const uint32_t n_codes = s.group / 4, n_bytes = LANES * s.unit_bytes * 2 * s.group / s.unit;
+    vi sum[2][PAIRS_TOKENS];
+    UNROLL(2)
+    for (uint32_t h = 0; h < 2; h++) {
+        UNROLL(8)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
+            sum[h][i] = start(f, halves ? a->bias_half[h] : a->bias);
+        }
+    }
+    UNROLL(8)
+    for (uint32_t c = 0; c < n_codes; c++) {
+        ask(asker, n_bytes, c, n_codes);
+        UNROLL(2)
+        for (uint32_t h = 0; h < 2; h++) {
+            const uint32_t block = halves ? j : two ? 0 : h, first = halves ? 4 * h : 0;
+            vi code = code_of(f, at->block[h], at->step, block, first + c);
+            UNROLL(8)
+            for (uint32_t i = 0; i < n; i++)
+                sum[h][i] =
+                    dot4_at(sum[h][i], code, act_of(act, i, halves ? 0 : h)->q + 4 * (first + c));
+        }
+    }
+    ask_block(asker, n_bytes);
+    UNROLL(2)
+    for (uint32_t h = 0; h < 2; h++) {
+        const vf back = back_of(at->scale[h]);
+        UNROLL(8)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
+            y[i] = fold(y[i], sum[h][i], at->scale[h], back, a->scale);
+            if (s.has_min)
+                y[i] = fma_sub(at->min[h], splat(halves ? a->sum_half[h] : a->sum), y[i]);
+        }
+    }
+    UNROLL(8)
+    for (uint32_t i = 0; i < n; i++) {
+        act[i] += (halves ? 1 : 2) * sizeof(struct ht_act_q8);
+        __asm__("" : "+r"(act[i])); // a register each, not sums of others
+    }
+}
+
+// All pairs of one block of a format of 256 weights.
+INLINE void multiply_unit(const uint32_t f, const uint32_t n, struct rows *w, const uint8_t **act,
+                          struct asker *asker, vf *y) {
+    const struct shape s = shape_of(f);
+    vf scale[16], min[16];
+    scales(f, w, scale, min);
+    struct pair at = {.block = {w->p, w->p}, .scale = scale, .min = min};
+    for (; at.step < s.unit / 32 / s.step; at.step++) {
+        UNROLL(4)
+        for (uint32_t j = 0; j < s.step; j += s.group / 16) {
+            multiply_pair(f, n, &at, j, act, asker, y);
+            at.scale += 2;
+            at.min += 2;
+        }
+    }
+    rows_advance(w, s.unit_bytes);
+}
+
+// Two blocks of a format of 32 weights, their scales behind them.
+INLINE void multiply_two(const uint32_t f, const uint32_t n, struct rows *w, const uint8_t **act,
+                         struct asker *asker, vf *y) {
+    const uint8_t *second = w->p + w->n_words;
+    vf scale[2];
+    UNROLL(2)
+    for (uint32_t h = 0; h < 2; h++, w->rest += w->n_rest) scales(f, w, &scale[h], NULL);
+    struct pair at = {.block = {w->p, second}, .scale = scale, .min = scale};
+    multiply_pair(f, n, &at, 0, act, asker, y);
+    w->p = w->rest;
+    w->rest = w->p + 2 * w->n_words;
+}
+
+// n tokens x 32 rows over the whole pairs of a chunk.
+INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t row_bytes,
+                   const struct ht_tile_args *t) {
+    const struct shape s = shape_of(f);
+    const uint32_t n_units = t->n_k / s.unit, n_turns = s.unit == 32 ? n_units / 2 : n_units;
+    const size_t n_bytes = (size_t)n_units * s.unit_bytes;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        struct rows q = rows_of(w, row_bytes, s.unit_bytes, n_units);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
+        const float *from = t->from + LANES * part;
+        float *to = t->to + LANES * part;
+        const uint8_t *act[PAIRS_TOKENS];
+        vf y[PAIRS_TOKENS];
+        UNROLL(8)
+        for (uint32_t i = 0; i < n; i++) {
+            act[i] = t->act + i * t->act_stride;
+            y[i] = load_floats(from + i * t->from_stride);
+        }
+        for (uint32_t turn = 0; turn < n_turns; turn++) {
+            if (s.unit == 32)
+                multiply_two(f, n, &q, act, &asker, y);
+            else
+                multiply_unit(f, n, &q, act, &asker, y);
+        }
+        UNROLL(8)
+        for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
+    }
+}
+
+// The last block of an odd number of them, behind the others; token by token, since K is seldom
+// such.
+INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
+                        const struct ht_tile_args *t) {
+    const struct shape s = shape_of(f);
+    const uint32_t in_front = t->n_k / s.unit - 1;
+    for (uint32_t part = 0; part < PARTS; part++) {
+        const uint8_t *p = w + LANES * (part * row_bytes + (size_t)in_front * s.unit_bytes);
+        struct rows q = rows_of(p, row_bytes, s.unit_bytes, 1);
+        vf scale;
+        scales(f, &q, &scale, NULL);
+        for (uint32_t i = 0; i < t->n_tokens; i++) {
+            const uint8_t *act = t->act + i * t->act_stride;
+            const struct ht_act_q8 *a = act_of(&act, 0, in_front);
+            float *y = t->to + i * t->to_stride + LANES * part;
+            vi sum = start(f, a->bias);
+            UNROLL(8)
+            for (uint32_t c = 0; c < 8; c++)
+                sum = dot4_at(sum, code_of(f, p, 0, 0, c), a->q + 4 * c);
+            store_floats(y, fold(load_floats(y), sum, scale, back_of(scale), a->scale));
+        }
+    }
+}
+
+INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
+                    const struct ht_tile_args *t) {
+    switch (t->n_tokens) { // those of ht_stream_tokens
+    case 1: stream(f, 1, w, row_bytes, t); break;
+    case 2: stream(f, 2, w, row_bytes, t); break;
+    case 3: stream(f, 3, w, row_bytes, t); break;
+    case 4: stream(f, 4, w, row_bytes, t); break;
+    case 6: stream(f, 6, w, row_bytes, t); break;
+    case 8: stream(f, 8, w, row_bytes, t); break;
+    default: break;
+    }
+    if (shape_of(f).unit == 32 && t->n_k / 32 % 2 != 0) last_of_odd(f, w, row_bytes, t);
+}
+
+#endif
