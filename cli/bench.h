@@ -20,6 +20,7 @@ struct bench {
     double pass_bytes; // of weights that a pass of one token reads
     bool has_ceilings; // false on a backend that has none; then no work is counted either
     struct hearth_ceilings ceilings;
+    double settled_s;        // when to begin behind the ceilings
     double weights_bytes_s;  // the weights, read where they lie; where there are ceilings
     uint64_t repacked_bytes; // of weights that the engine copied
     struct interrupt interrupt;
