@@ -48,14 +48,14 @@ struct pair {
     const vf *scale, *min; // of either part
 };
 
-// The activations of the tokens, and part h of the block they are at, or of the next one.
+// Token i's activations: the block that all are at, or one behind it.
 INLINE const struct ht_act_q8 *act_of(const uint8_t *const *act, const uint32_t i,
                                       const uint32_t block) {
     return (const struct ht_act_q8 *)(const void *)act[i] + block;
 }
 
-// A pair times n tokens. Halves are those of block j of the step; whole blocks are j and j + 1, or
-// each the only one.
+// A pair times n tokens: the halves of block j of the step; blocks 0 and 1 of a step of two; or two
+// blocks of a format of 32 weights. The activations move on behind it.
 INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair *at,
                           const uint32_t j, const uint8_t **act, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
