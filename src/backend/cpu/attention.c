@@ -166,21 +166,23 @@ static void ask_rows(const struct ht_cpu_step *s, struct work *w) {
             __builtin_prefetch(w->ask + e, 0, 3);
 }
 
-// A finished head of row `row`: y = acc / l, or only its prepared activations. acc is used up.
-static void store_head(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t row,
-                       size_t head, float *acc, float l, int thread) {
+// n finished heads of row `row` from `head` on: y = acc / l, or only its prepared activations. acc
+// [n][head_dim] is used up.
+static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t row,
+                        size_t head, uint32_t n, float *acc, const float *l, int thread) {
     uint32_t d = s->head_dim;
-    float *y =
-        s->prep == HT_NONE ? ht_cpu_f32(p, s->out[0], thread) + (row * s->n_heads + head) * d : acc;
-    p->backend->vec.scale(acc, 1.0f / l, d, y);
-    if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, row, head * d, y, d);
+    size_t at = (row * s->n_heads + head) * d;
+    float *y = s->prep == HT_NONE ? ht_cpu_f32(p, s->out[0], thread) + at : acc;
+    for (uint32_t h = 0; h < n; h++)
+        p->backend->vec.scale(acc + (size_t)h * d, 1.0f / l[h], d, y + (size_t)h * d);
+    if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, row, head * d, y, n * d);
 }
 
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
-    for (uint32_t r = 0; r < w->n_rows; r++)
-        store_head(p, s, w->task.tile->row + r / w->n_heads, h0 + r % w->n_heads,
-                   w->acc + (size_t)r * s->head_dim, w->all_l[r], thread);
+    for (uint32_t r = 0; r < w->n_rows; r += w->n_heads)
+        store_heads(p, s, w->task.tile->row + r / w->n_heads, h0, w->n_heads,
+                    w->acc + (size_t)r * s->head_dim, w->all_l + r, thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -303,7 +305,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
             const struct part *part = part_at(p, s, s->in[0], (uint32_t)h, i);
             p->backend->vec.attn_join(&part->m, part->l, part->acc, 1, d, &m, &l, acc);
         }
-        store_head(p, s, 0, h, acc, l, thread);
+        store_heads(p, s, 0, h, 1, acc, &l, thread);
     }
 }
 
