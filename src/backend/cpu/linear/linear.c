@@ -91,10 +91,11 @@ static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
 // for every few rows, in an L1 cache: the more it takes, the further ahead it asks.
 #define STREAM_ACT_BYTES 32768
 
-static uint32_t stream_chunk(const struct ht_linear_kernels *k, enum ht_format f,
+// Into how many parts of whole chunks of HT_CHUNK_Q8, n_chunks in all, a stream cuts K.
+static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n_chunks,
                              uint32_t n_tokens) {
-    size_t n = STREAM_ACT_BYTES / act_bytes(k, f, HT_CHUNK_Q8) / n_tokens;
-    return n > 0 ? (uint32_t)n * HT_CHUNK_Q8 : HT_CHUNK_Q8;
+    size_t most = STREAM_ACT_BYTES / act_bytes(k, f, HT_CHUNK_Q8) / n_tokens;
+    return most > 1 ? (uint32_t)((n_chunks + most - 1) / most) : n_chunks;
 }
 
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
@@ -242,15 +243,18 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
     t.act_far = first || n_tokens * t.act_stride > ACT_NEAR_BYTES;
-    uint32_t chunk = chunk_of(k, job->format);
     // What has to be copied goes in chunks that fit the copy.
-    if (stream && n_rows == HT_ROW_GROUP && job->n_in % HT_PAD_FLOAT == 0)
-        chunk = stream_chunk(k, job->format, n_tokens);
-    for (uint32_t at = 0; at < job->n_in; at += chunk) {
-        uint32_t n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
+    bool copied = n_rows < HT_ROW_GROUP || job->n_in % HT_PAD_FLOAT != 0;
+    uint32_t chunk = stream && !copied ? HT_CHUNK_Q8 : chunk_of(k, job->format), part;
+    uint32_t n_chunks = (job->n_in + chunk - 1) / chunk, n_parts = n_chunks;
+    if (stream && !copied) n_parts = stream_parts(k, job->format, n_chunks, n_tokens);
+    // Parts of K as equal as can be: during each, as much is asked for as it has itself.
+    for (uint32_t at = 0; at < job->n_in; at += part, n_parts--) {
+        part = (n_chunks - at / chunk + n_parts - 1) / n_parts * chunk;
+        uint32_t n_k = job->n_in - at < part ? job->n_in - at : part;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
         size_t n_bytes = weight_bytes(job->format, n_k), stride = row_bytes;
-        bool to_output = direct && at + chunk >= job->n_in;
+        bool to_output = direct && at + part >= job->n_in;
         t.to = to_output ? output(job, row, token) : s->acc;
         t.to_stride = to_output ? job->y_stride : HT_ROW_GROUP;
         const uint8_t *rows = w;
@@ -258,7 +262,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
-        bool last = at + chunk >= job->n_in;
+        bool last = at + part >= job->n_in;
         bool in_turn = k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS && next.at &&
                        (!stream || t.n_tokens > k->address_tokens);
         size_t n_next = n_bytes; // to the next chunk
@@ -283,7 +287,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             f->tile(&panel, &t);
         }
         w += n_next;
-        t.act += act_bytes(k, job->format, chunk);
+        t.act += act_bytes(k, job->format, part);
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
