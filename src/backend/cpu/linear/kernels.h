@@ -55,7 +55,8 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 // instructions keep the rounded values as float, the others as uint16_t; a row has room for floats.
 
 // Weights of 32 rows x n_k, made by a packer for the tile of its own level.
-//   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni)
+//   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni); those of
+//          formats with mins are 0 .. 127 and the same at all levels
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
 //          level's packers and tiles have that
@@ -164,7 +165,7 @@ extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht
 void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
 ht_act_fn ht_act_bf16_scalar;
 ht_pack_fn ht_pack_codes_signed;   // any format of codes; bytes are code - offset
-ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128
+ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128, with mins code
 ht_pack_fn ht_pack_float;          // F32, F16, BF16 to a panel of f32
 
 // The rows of the table for a level whose int8 kernels are pack, t32, t32m, t16, t16m (by group and

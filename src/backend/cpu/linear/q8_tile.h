@@ -84,7 +84,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = block_at(at, i, p / of);
             int32_t bias = of == 2 ? a->bias_half[half + p % of] : a->bias;
-            if (CODES_SIGNED) bias = HT_SHIFTED;
+            if (CODES_SIGNED || has_min) bias = HT_SHIFTED;
             UNROLL(4)
             for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = splat_int(bias);
         }

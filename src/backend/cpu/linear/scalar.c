@@ -113,7 +113,8 @@ void ht_pack_codes_signed(const struct ht_format_info *f, const uint8_t *w, size
 
 void ht_pack_codes_unsigned(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
                             uint32_t n_k, const struct ht_panel *p) {
-    pack_codes(f, w, row_bytes, n_k, p, (uint8_t)(f->codes->offset - 128));
+    const struct ht_codes *c = f->codes;
+    pack_codes(f, w, row_bytes, n_k, p, (uint8_t)(c->has_min ? c->offset : c->offset - 128));
 }
 
 void ht_pack_float(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes, uint32_t n_k,

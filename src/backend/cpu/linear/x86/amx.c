@@ -118,7 +118,8 @@ INLINE void columns(const bool has_min, const struct ht_panel *p, const struct h
     const uint32_t whole = t->n_tokens / SIDE * SIDE;
     struct ahead ahead = ahead_of(t, whole / SIDE);
     vi *code = p->code;
-    for (uint32_t i = 0; i < t->n_k / 4 * 2; i++) code[i] ^= splat_int((int32_t)0x80808080);
+    for (uint32_t i = 0; !has_min && i < t->n_k / 4 * 2; i++)
+        code[i] ^= splat_int((int32_t)0x80808080);
     configure(SIDE, SIDE, HT_Q8_BLOCK); // 0, 4 and 6 for even blocks, 1, 5 and 7 for odd ones
     for (uint32_t token = 0; token < whole; token += SIDE) {
         ahead_step(&ahead);
