@@ -101,6 +101,7 @@ struct ht_tile_args {
     size_t ahead_stride;
     uint32_t ahead_bytes;
     bool ahead_in_turn;
+    bool unasked; // a stream of repacked weights need not ask for anything
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
@@ -134,6 +135,8 @@ struct ht_linear_kernels {
     uint32_t lanes; // rows that a stream reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
     uint32_t address_tokens;
+    // Streams of repacked weights for up to so many tokens need not ask.
+    uint32_t unasked_tokens;
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
     void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
@@ -142,6 +145,12 @@ struct ht_linear_kernels {
     // The same of repacked weights (linear.h); pack is NULL where the level has none.
     struct ht_linear_format repacked[HT_N_FORMATS];
 };
+
+// Repacked Q6_K: where word i (of weights 4 i .. 4 i + 3) of a block of 32 stands among its eight:
+// those of its first and second half in turn, as kernels read them.
+static inline uint32_t ht_repacked_turn(uint32_t i) {
+    return i % 4 * 2 + i / 4;
+}
 
 // How many rows ahead a stream asks, so that they are on their way when it begins to read them: as
 // many as it reads side by side, but by address a whole group of them, as long as that is short.

@@ -18,25 +18,27 @@ INLINE vi word(const uint8_t *p, const uint32_t i) {
     return x;
 }
 
-// Weights 4 i .. 4 i + 3 of every row, of block j of a step of the format's block at p: as codes()
-// of what raw() loads, but only what is wanted, when it is. (The words of Q5_K behind its scales
-// hold all steps' fifth bits; those of Q6_K behind its low bits, a step's high ones.)
-INLINE vi code_of(const uint32_t f, const uint8_t *p, uint32_t step, const uint32_t j,
-                  const uint32_t i) {
+// Weights 4 i .. 4 i + 3 of every row, of block j of a step of the format's block at p, of whose
+// words `gap` blocks' stand in turn: as codes() of what raw() loads, but only what is wanted, when
+// it is. (The words of Q5_K behind its scales hold all steps' fifth bits.)
+INLINE vi code_of(const uint32_t f, const uint8_t *p, const uint32_t gap, uint32_t step,
+                  const uint32_t j, const uint32_t i) {
     vi r[2 * HALF];
     const uint32_t half = i / 4 * HALF;
     switch (f) {
-    case HT_Q4_0: r[i % 4] = word(p, i % 4); break;
+    case HT_Q4_0: r[i % 4] = word(p, gap * (i % 4)); break;
     case HT_Q4_K: r[i] = word(p, 4 + 8 * step + i); break;
     case HT_Q5_K:
         r[i] = word(p, 12 + 8 * step + i);
         r[8 + i] = (vi)((vu16)word(p, 4 + i) >> 2 * step);
         break;
     case HT_Q6_K:
-        r[half + j % 2 * 4 + i % 4] = word(p, 16 * step + j % 2 * 8 + i);
-        r[half + 8 + i % 4] = word(p, 32 + 8 * step + i);
+        p += (4 + 24 * step) * sizeof(vi);
+        UNROLL(3)
+        for (uint32_t b = j < 3 ? j : 0; b <= (j < 3 ? j : 2); b++)
+            r[half + 4 * b + i % 4] = word(p, 8 * b + ht_repacked_turn(i));
         break;
-    default: r[i] = word(p, i); break; // Q8_0
+    default: r[i] = word(p, gap * i); break; // Q8_0
     }
     return codes(f, r, (int)j, (int)i);
 }
@@ -76,7 +78,10 @@ INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair 
         UNROLL(2)
         for (uint32_t h = 0; h < 2; h++) {
             const uint32_t block = halves ? j : two ? 0 : h, first = halves ? 4 * h : 0;
-            vi code = code_of(f, at->block[h], at->step, block, first + c);
+            const uint8_t *p = at->block[h];
+            // Else the words of the three blocks in front would be kept for it, on the stack.
+            if (f == HT_Q6_K && j == 3 && n > 2) __asm__("" : "+r"(p));
+            vi code = code_of(f, p, 2, at->step, block, first + c);
             UNROLL(8)
             for (uint32_t i = 0; i < n; i++)
                 sum[h][i] =
@@ -123,14 +128,14 @@ INLINE void multiply_unit(const uint32_t f, const uint32_t n, struct rows *w, co
 // Two blocks of a format of 32 weights, their scales behind them.
 INLINE void multiply_two(const uint32_t f, const uint32_t n, struct rows *w, const uint8_t **act,
                          struct asker *asker, vf *y) {
-    const uint8_t *second = w->p + w->n_words;
+    const uint8_t *second = w->p + w->next;
     vf scale[2];
     UNROLL(2)
     for (uint32_t h = 0; h < 2; h++, w->rest += w->n_rest) scales(f, w, &scale[h], NULL);
     struct pair at = {.block = {w->p, second}, .scale = scale, .min = scale};
     multiply_pair(f, n, &at, 0, act, asker, y);
-    w->p = w->rest;
     w->rest = w->p + 2 * w->n_words;
+    w->p = w->rest + 2 * w->n_rest;
 }
 
 // n tokens x 32 rows over the whole pairs of a chunk.
@@ -180,7 +185,7 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
             vi sum = start(f, a->bias);
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++)
-                sum = dot4_at(sum, code_of(f, p, 0, 0, c), a->q + 4 * c);
+                sum = dot4_at(sum, code_of(f, q.p, 1, 0, 0, c), a->q + 4 * c);
             store_floats(y, fold(load_floats(y), sum, scale, back_of(scale), a->scale));
         }
     }

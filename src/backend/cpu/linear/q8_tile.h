@@ -32,16 +32,19 @@ struct place {
     struct tokens act;
 };
 
-// A panel's codes, and word c of them, vector v of the rows; the bytes of n weights of every row,
-// whole turns (in place: pairs of blocks), and past so many.
+// A panel's codes, and word c of part p of n_parts, vector v of the rows; the bytes of n weights of
+// every row, whole turns (in place: pairs of blocks, whose words stand in turn), and past so many.
 #ifdef REPACKED
-#define PAIR_BYTES (2 * LANES * 34) // the words of two blocks, and their scales
+#define PAIR_BYTES (2 * LANES * 34) // the scales of two blocks, and their words
 INLINE const uint8_t *codes_of(const struct ht_panel *p) {
     return p->in_place;
 }
-INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
+INLINE vi code_at(const struct place *at, const uint32_t n_parts, const uint32_t p,
+                  const uint32_t n_codes, const uint32_t c, const int v) {
     vi x;
-    __builtin_memcpy(&x, at->code + c * sizeof x + (size_t)v * at->part_bytes, sizeof x);
+    (void)n_codes;
+    const uint8_t *code = at->code + n_parts * LANES * 2 + (c * n_parts + p) * sizeof x;
+    __builtin_memcpy(&x, code + (size_t)v * at->part_bytes, sizeof x);
     return x;
 }
 INLINE size_t code_bytes(const size_t n) {
@@ -54,8 +57,10 @@ INLINE void codes_skip(struct ht_panel *p, const size_t n) {
 INLINE const uint8_t *codes_of(const struct ht_panel *p) {
     return p->code;
 }
-INLINE vi code_at(const struct place *at, const uint32_t c, const int v) {
-    return ((const vi *)(const void *)(at->code + c * 128))[v];
+INLINE vi code_at(const struct place *at, const uint32_t n_parts, const uint32_t p,
+                  const uint32_t n_codes, const uint32_t c, const int v) {
+    (void)n_parts;
+    return ((const vi *)(const void *)(at->code + (p * n_codes + c) * 128))[v];
 }
 INLINE size_t code_bytes(const size_t n) {
     return n * HT_ROW_GROUP;
@@ -95,7 +100,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
         for (uint32_t p = 0; p < n_parts; p++) {
             vi w[TILE_VECTORS];
             UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) w[v] = code_at(at, p * group / 4 + c, v);
+            for (int v = 0; v < TILE_VECTORS; v++) w[v] = code_at(at, n_parts, p, group / 4, c, v);
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = block_at(at, i, p / of);

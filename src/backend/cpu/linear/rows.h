@@ -108,11 +108,16 @@ INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
 }
 
 INLINE void scales_q6_k(const struct rows *w, vf *scale) {
-    vi h[4];
     vf d = half_rows(w, 208);
+#ifdef REPACKED
+    UNROLL(16)
+    for (int g = 0; g < 16; g++) scale[g] = scaled(d, signed_bytes(w->p + g * LANES));
+#else
+    vi h[4];
     load16(w, 192, h);
     UNROLL(16)
     for (int g = 0; g < 16; g++) scale[g] = scaled(d, h[g / 4] << (24 - g % 4 * 8) >> 24);
+#endif
 }
 
 INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
@@ -221,17 +226,28 @@ INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
     for (int i = 0; i < 8; i++) r[i] = (vi)((vu16)high[i] >> shift);
 }
 
+// Half h of a step: 16 bytes of low bits of its even blocks, of the odd ones, and of high bits; or,
+// repacked, of its first three blocks, which hold the fourth's bits, too.
+INLINE void load_q6_k(const struct rows *w, uint32_t step, const int h, vi *r) {
+#ifdef REPACKED
+    UNROLL(12)
+    for (uint32_t i = 0; i < 12; i++)
+        load_words(w, 4 * (4 + 24 * step + i / 4 * 8 + ht_repacked_turn(4 * (uint32_t)h + i % 4)),
+                   1, r + i);
+#else
+    load16(w, 64 * step + 16 * h, r);
+    load16(w, 64 * step + 32 + 16 * h, r + 4);
+    load16(w, 128 + 32 * step + 16 * h, r + 8);
+#endif
+}
+
 // The bytes of a step's first or second halves of blocks, of a format with a scale for each: at
 // most HALF vectors.
 #define HALF 12
 INLINE void raw_half(const uint32_t f, const struct rows *w, uint32_t step, const int h,
                      const vi *high, vi *r) {
     switch (f) {
-    case HT_Q6_K:
-        load16(w, 64 * step + 16 * h, r);
-        load16(w, 64 * step + 32 + 16 * h, r + 4);
-        load16(w, 128 + 32 * step + 16 * h, r + 8);
-        break;
+    case HT_Q6_K: load_q6_k(w, step, h, r); break;
     case HT_Q3_K:
         load16(w, 32 + 32 * step + 16 * h, r);
         UNROLL(4)
@@ -329,9 +345,16 @@ INLINE vi iq3(const vi *r, const int j, const int i) {
 INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i) {
     vi high;
     switch (f) {
+#ifdef REPACKED
+    case HT_Q6_K:
+        if (j < 3) return r[4 * j + i] & bytes(63);
+        high = choose(bytes(12), (vi)((vu16)r[4 + i] >> 4), (vi)((vu16)r[i] >> 6));
+        return choose(bytes(48), (vi)((vu16)r[8 + i] >> 2), high) & bytes(63);
+#else
     case HT_Q6_K:
         high = j < 2 ? (vi)((vu16)r[8 + i] << (4 - 2 * j)) : (vi)((vu16)r[8 + i] >> (2 * j - 4));
         return merge(bits(r[j % 2 * 4 + i], j / 2 * 4, 15), high, bytes(48));
+#endif
     case HT_Q3_K:
         high = j < 2 ? (vi)((vu16)r[4 + i] << (2 - j)) : (vi)((vu16)r[4 + i] >> (j - 2));
         return merge(bits(r[i], 2 * j, 3), high, bytes(4));

@@ -77,22 +77,30 @@ INLINE const uint8_t *row_at(const struct rows *w, const int row, const size_t a
 // only p counts.
 struct rows {
     const uint8_t *p, *rest; // the words of a block of all rows; what is left of it
+    const uint8_t *end;      // of the pair of blocks
     size_t n_words, n_rest;  // bytes of either
+    size_t next, gap;        // bytes from a pair's first block to its second, from word to word
     uint32_t pair, left;     // blocks of this pair, and all blocks, from here on
 };
 
-INLINE void rows_pair(struct rows *w) {
+// At a pair: what is left of its blocks, then their words, in turn where blocks have 32 weights.
+INLINE void rows_pair(struct rows *w, const uint8_t *p) {
+    const bool in_turn = w->n_words < 16 * sizeof(vi);
     w->pair = w->left < 2 ? 1 : 2;
-    w->rest = w->p + w->pair * w->n_words;
+    w->gap = in_turn ? w->pair * sizeof(vi) : sizeof(vi);
+    w->next = in_turn ? sizeof(vi) : w->n_words;
+    w->rest = p;
+    w->p = p + w->pair * w->n_rest;
+    w->end = w->p + w->pair * w->n_words;
 }
 
 // n blocks of unit_bytes in a row.
 INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_bytes, uint32_t n) {
     (void)stride;
-    struct rows w = {.p = p, .left = n};
+    struct rows w = {.left = n};
     w.n_words = unit_bytes / 4 * sizeof(vi);
     w.n_rest = unit_bytes % 4 * LANES;
-    rows_pair(&w);
+    rows_pair(&w, p);
     return w;
 }
 
@@ -101,12 +109,13 @@ INLINE void rows_advance(struct rows *w, size_t n) {
         w->p += n * LANES;
         return;
     }
-    w->p += w->n_words;
-    w->rest += w->n_rest;
     w->left--;
-    if (--w->pair > 0) return;
-    w->p = w->rest; // the next pair begins behind
-    rows_pair(w);
+    if (--w->pair == 0) {
+        rows_pair(w, w->end);
+        return;
+    }
+    w->p += w->next;
+    w->rest += w->n_rest;
 }
 
 // n words of every row from byte `at` of a block on. What is left of a block may stand in front of
@@ -114,7 +123,7 @@ INLINE void rows_advance(struct rows *w, size_t n) {
 INLINE void load_words(const struct rows *w, const size_t at, const int n, vi *out) {
     UNROLL(16)
     for (int i = 0; i < n; i++)
-        __builtin_memcpy(&out[i], w->p + (at / 4 + (size_t)i) * sizeof *out, sizeof *out);
+        __builtin_memcpy(&out[i], w->p + (at / 4 + (size_t)i) * w->gap, sizeof *out);
 }
 INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     load_words(w, at, 4, out);

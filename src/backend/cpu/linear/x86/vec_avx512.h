@@ -241,6 +241,15 @@ INLINE vf half_low(vi x) {
     return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)x));
 }
 
+// The bits of a where mask has ones, else those of b.
+INLINE vi choose(vi mask, vi a, vi b) {
+    return (vi)_mm512_ternarylogic_epi32((__m512i)mask, (__m512i)a, (__m512i)b, 0xca);
+}
+// A signed byte a lane.
+INLINE vi signed_bytes(const uint8_t *p) {
+    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p));
+}
+
 // low | (high & mask)
 INLINE vi merge(vi low, vi high, vi mask) {
     return (vi)_mm512_ternarylogic_epi32((__m512i)low, (__m512i)high, (__m512i)mask, 0xf8);
