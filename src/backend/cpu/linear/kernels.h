@@ -135,7 +135,8 @@ struct ht_linear_kernels {
     uint32_t lanes; // rows that a stream reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
     uint32_t address_tokens;
-    // Streams of repacked weights for up to so many tokens need not ask.
+    // Streams of repacked codes for up to so many tokens need not ask. (Those of F16, where a line
+    // takes as long as its two chained products, read an eighth more slowly if they do not.)
     uint32_t unasked_tokens;
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).

@@ -63,7 +63,7 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, 0, tile_32, tile_32_min, ht_repacked_scales_q8_0,
       ht_repacked_tile_q8_0, ht_gather, ht_one, 8, 12, ht_one_f16, 4, ht_act_bf16_f32_avx512,
       ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, 2, tile_32, tile_32_min, ht_repacked_scales_q8_0,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, 1, tile_32, tile_32_min, ht_repacked_scales_q8_0,
       ht_repacked_tile_q8_0, pack, stream, 16, 16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8);
 
