@@ -199,13 +199,11 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
                           const struct ht_tile_args *all) {
     struct ht_tile_args t = *all;
-    uint32_t most = f->stream_tokens;
-    if (all->n_tokens > most || ht_stream_tokens(all->n_tokens) != all->n_tokens)
-        most = most < 6 ? most : 6; // few numbers up to it are not made
-    uint32_t n_passes = (all->n_tokens + most - 1) / most;
+    uint32_t most = f->stream_tokens, n_passes = (all->n_tokens + most - 1) / most;
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
-        t.n_tokens = (left + n_passes - 1) / n_passes;
-        while (ht_stream_tokens(t.n_tokens) != t.n_tokens) t.n_tokens--;
+        t.n_tokens = ht_stream_tokens((left + n_passes - 1) / n_passes);
+        while (t.n_tokens > left || t.n_tokens > most || ht_stream_tokens(t.n_tokens) != t.n_tokens)
+            t.n_tokens--;
         if (n_passes > 1) n_passes--;
         f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
@@ -214,12 +212,13 @@ static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows,
     }
 }
 
-// How many tokens to compute, the last of them for nothing, where one pass of a stream is made for
-// more and their activations may be read.
+// How many tokens to compute, the last of them for nothing, where a stream is made for more, or its
+// passes are for one more, and their activations may be read.
 static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
                            uint32_t token, uint32_t n_tokens) {
     uint32_t n = ht_stream_tokens(n_tokens);
-    return n <= f->stream_tokens && token + n <= job->n_act_rows ? n : n_tokens;
+    if (n > f->stream_tokens) n = (n_tokens + 1) & ~1u;
+    return n <= f->stream_most && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
 static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
@@ -247,7 +246,8 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     bool copied = n_rows < HT_ROW_GROUP || job->n_in % HT_PAD_FLOAT != 0;
     uint32_t chunk = stream && !copied ? HT_CHUNK_Q8 : chunk_of(k, job->format), part;
     uint32_t n_chunks = (job->n_in + chunk - 1) / chunk, n_parts = n_chunks;
-    if (stream && !copied) n_parts = stream_parts(k, job->format, n_chunks, n_tokens);
+    uint32_t a_pass = n_tokens < f->stream_tokens ? n_tokens : f->stream_tokens;
+    if (stream && !copied) n_parts = stream_parts(k, job->format, n_chunks, a_pass);
     // Parts of K as equal as can be: during each, as much is asked for as it has itself.
     for (uint32_t at = 0; at < job->n_in; at += part, n_parts--) {
         part = (n_chunks - at / chunk + n_parts - 1) / n_parts * chunk;
