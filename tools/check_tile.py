@@ -18,11 +18,13 @@ MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd|sadalp|sdot|smmla|f
 JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <")
 
 
-def stores_of(register):
-    """What matches a store of a vector register, or two, to the stack."""
+def stores_of(register, code):
+    """What matches a store of a vector register, or two, to the stack of a function. On x86 %rbp
+    points there only where the function begins with making it do so."""
     if register == "q":
         return re.compile(r"st[pu]?r?\s+q\d+,.*\[sp")
-    return re.compile(rf"vmov\w+\s+%{register}\d+,.*\(%r[sb]p")
+    framed = any(re.match(r"mov\s+%rsp,%rbp$", text) for _, text, _ in code)
+    return re.compile(rf"vmov\w+\s+%{register}\d+,.*\(%r{'[sb]' if framed else 's'}p")
 
 
 def functions(path):
@@ -59,11 +61,11 @@ def main():
     build, bad, seen = sys.argv[1], 0, 0
     for level, register in LEVELS.items():
         paths = glob.glob(f"{build}/src/backend/cpu/linear/**/{level}.c.o", recursive=True)
-        store = stores_of(register)
         for path in paths[:1]:
             for name, code in functions(path).items():
                 if "tile" not in name:
                     continue
+                store = stores_of(register, code)
                 for body in loops(code):
                     seen += 1
                     spills = [t for t in body if store.match(t)]

@@ -125,7 +125,7 @@ INLINE void multiply_unit(const uint32_t f, const uint32_t n, struct rows *w, co
     rows_advance(w, s.unit_bytes);
 }
 
-// Two blocks of a format of 32 weights, their scales behind them.
+// Two blocks of a format of 32 weights, their scales in front of them.
 INLINE void multiply_two(const uint32_t f, const uint32_t n, struct rows *w, const uint8_t **act,
                          struct asker *asker, vf *y) {
     const uint8_t *second = w->p + w->next;
