@@ -269,7 +269,8 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         if (job->repacked) {
             n_next *= k->lanes;
             in_turn = !stream && next.at;
-            t.unasked = t.n_tokens <= k->unasked_tokens && job->format != HT_F16;
+            bool codes = ht_linear_act_kind(job->format) == HT_ACT_ROW_Q8;
+            t.unasked = codes && t.n_tokens <= k->unasked_tokens;
         }
         if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
