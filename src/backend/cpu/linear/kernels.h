@@ -135,8 +135,7 @@ struct ht_linear_kernels {
     uint32_t lanes; // rows that a stream reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
     uint32_t address_tokens;
-    // Streams of repacked codes for up to so many tokens need not ask. (Those of F16, where a line
-    // takes as long as its two chained products, read an eighth more slowly if they do not.)
+    // Streams of repacked weights for up to so many tokens need not ask.
     uint32_t unasked_tokens;
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
@@ -146,6 +145,12 @@ struct ht_linear_kernels {
     // The same of repacked weights (linear.h); pack is NULL where the level has none.
     struct ht_linear_format repacked[HT_N_FORMATS];
 };
+
+// Rows of repacked weights that stand together: where a weight is a chain's next product as it is,
+// all of a group, so that two vectors of rows take turns in their chains.
+static inline uint32_t ht_repacked_rows(const struct ht_linear_kernels *k, enum ht_format f) {
+    return f == HT_F16 ? HT_ROW_GROUP : k->lanes;
+}
 
 // Repacked Q6_K: where word i (of weights 4 i .. 4 i + 3) of a block of 32 stands among its eight:
 // those of its first and second half in turn, as kernels read them.

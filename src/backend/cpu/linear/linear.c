@@ -267,10 +267,9 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
                        (!stream || t.n_tokens > k->address_tokens);
         size_t n_next = n_bytes; // to the next chunk
         if (job->repacked) {
-            n_next *= k->lanes;
+            n_next *= ht_repacked_rows(k, job->format);
             in_turn = !stream && next.at;
-            bool codes = ht_linear_act_kind(job->format) == HT_ACT_ROW_Q8;
-            t.unasked = codes && t.n_tokens <= k->unasked_tokens;
+            t.unasked = t.n_tokens <= k->unasked_tokens;
         }
         if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);

@@ -106,9 +106,10 @@ void ht_linear_repack(const struct ht_linear_kernels *k, enum ht_format f, uint3
                              .leads = rest_leads(f),
                              .in_turn = info->block_len == HT_Q8_BLOCK,
                              .flip = f == HT_Q8_0 ? 0x80808080u : 0};
+    const uint32_t n_rows = ht_repacked_rows(k, f);
     to += row_begin * row_bytes;
-    for (size_t row = row_begin; row < row_end; row += k->lanes)
+    for (size_t row = row_begin; row < row_end; row += n_rows)
         for (size_t i = 0; i < n_blocks; i += 2)
-            to = repack_blocks(&b, from + row * row_bytes + i * b.n_bytes, row_bytes, k->lanes,
+            to = repack_blocks(&b, from + row * row_bytes + i * b.n_bytes, row_bytes, n_rows,
                                n_blocks - i < 2 ? 1 : 2, to);
 }
