@@ -203,44 +203,61 @@ static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     }
 }
 
-// Of what is left of a share a thread takes this part, at least a group of rows: long pieces in
-// front, between which little is lost, and short ones at the end, for which others wait less.
-#define PIECE_OF_LEFT 4
+// A thread's share of columns that are nobody's. The first half of its groups of rows is left to
+// the thread itself; the others are taken piece by piece, in order.
+struct share {
+    struct range range;
+    size_t n_groups, n_reserved;
+    atomic_uint *taken; // of those behind the reserved ones
+};
 
-// A piece of n_groups groups of rows: where it begins, and *n of them; false: none are left.
-static bool take_piece(atomic_uint *taken, size_t n_groups, size_t *at, size_t *n) {
-    unsigned seen = atomic_load_explicit(taken, memory_order_relaxed);
+static struct share shared_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int owner) {
+    struct range r[3];
+    share_of(p, s, owner, r);
+    struct share q = {.range = r[0], .taken = ht_cpu_taken(p, s, owner)};
+    q.n_groups = (r[0].end - r[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
+    q.n_reserved = (q.n_groups + 1) / 2;
+    return q;
+}
+
+// The next piece, half of what is left: long ones in front, between which little is lost, and short
+// ones at the end, for which others wait less. Where it begins, and *n of its groups; false: none
+// are left. (Taking waits for every load that is on its way, so pieces are few.)
+static bool take_piece(const struct share *q, size_t *at, size_t *n) {
+    size_t n_free = q->n_groups - q->n_reserved;
+    unsigned seen = atomic_load_explicit(q->taken, memory_order_relaxed);
     do {
-        if (seen >= n_groups) return false;
-        *n = (n_groups - seen + PIECE_OF_LEFT - 1) / PIECE_OF_LEFT;
-    } while (!atomic_compare_exchange_weak_explicit(taken, &seen, seen + (unsigned)*n,
+        if (seen >= n_free) return false;
+        *n = (n_free - seen + 1) / 2;
+    } while (!atomic_compare_exchange_weak_explicit(q->taken, &seen, seen + (unsigned)*n,
                                                     memory_order_relaxed, memory_order_relaxed));
-    *at = seen;
+    *at = q->n_reserved + seen;
     return true;
 }
 
-// Columns that are nobody's: a thread works through its share, piece by piece, and then through
-// what the others have left of theirs. The pieces of a share are taken in order, so that each one's
-// weights are asked for while the one before is computed.
+// n groups from the at-th of a share on. then: what the thread reads behind the share, or, where
+// that is not its own, behind the piece.
+static void run_piece(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
+                      size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
+    bool last = at + n == q->n_groups;
+    struct range r = {q->range.begin + at * HT_ROW_GROUP, q->range.end};
+    if (!last) r.end = r.begin + n * HT_ROW_GROUP;
+    if (own && !last) then = rows_from(p, s, 0, r.end);
+    if (s->prep != HT_NONE)
+        run_prepared(p, s, r, then, thread);
+    else
+        run_columns(p, s, r, then, thread);
+}
+
+// Columns that are nobody's: a thread works through its share, and then through what the others
+// have left of theirs. Each piece's weights are asked for while the one before is computed.
 static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     struct ht_linear_next then = first_from(p, s + 1, thread);
-    for (int k = 0, n = p->c->n_threads; k < n; k++) {
-        int owner = (thread + k) % n;
-        atomic_uint *taken = ht_cpu_taken(p, s, owner);
-        struct range share[3], r;
-        share_of(p, s, owner, share);
-        size_t n_groups = (share[0].end - share[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
-        size_t at, n_taken;
-        while (take_piece(taken, n_groups, &at, &n_taken)) {
-            r.begin = share[0].begin + at * HT_ROW_GROUP;
-            bool last = at + n_taken == n_groups;
-            r.end = last ? share[0].end : r.begin + n_taken * HT_ROW_GROUP;
-            struct ht_linear_next behind_piece = last || k > 0 ? then : rows_from(p, s, 0, r.end);
-            if (s->prep != HT_NONE)
-                run_prepared(p, s, r, behind_piece, thread);
-            else
-                run_columns(p, s, r, behind_piece, thread);
-        }
+    for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
+        struct share q = shared_of(p, s, (thread + k) % n_threads);
+        size_t at, n;
+        if (k == 0 && q.n_groups > 0) run_piece(p, s, &q, 0, q.n_reserved, true, then, thread);
+        while (take_piece(&q, &at, &n)) run_piece(p, s, &q, at, n, k == 0, then, thread);
     }
 }
 

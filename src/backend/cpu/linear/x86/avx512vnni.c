@@ -30,7 +30,7 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 
 // More tokens than `most` go through panels, which cost little to make.
 #define REPACKED_FORMATS(t32, t32_min, q8_0_pack, q8_0_tile, most)                                 \
-    [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, 16},           \
+    [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, 16},          \
     [HT_Q4_0] = {ht_repacked_pack_q4_0, t32, ht_repacked_stream_q4_0, 8, most},                    \
     [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, most},                          \
     [HT_Q4_K] = {ht_repacked_pack_q4_k, t32_min, ht_repacked_stream_q4_k, 8, most},                \
