@@ -149,7 +149,7 @@ struct ht_linear_kernels {
 // Rows of repacked weights that stand together: where a weight is a chain's next product as it is,
 // all of a group, so that two vectors of rows take turns in their chains.
 static inline uint32_t ht_repacked_rows(const struct ht_linear_kernels *k, enum ht_format f) {
-    return f == HT_F16 ? HT_ROW_GROUP : k->lanes;
+    return f == HT_F16 || f == HT_BF16 ? HT_ROW_GROUP : k->lanes;
 }
 
 // Repacked Q6_K: where word i (of weights 4 i .. 4 i + 3) of a block of 32 stands among its eight:

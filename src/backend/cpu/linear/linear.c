@@ -101,6 +101,7 @@ static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     (void)max_in;
     size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
+    n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
     return PANEL_BYTES + 3 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            n_tokens * HT_ROW_GROUP * sizeof(float);

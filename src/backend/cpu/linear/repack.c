@@ -99,10 +99,12 @@ static uint8_t *repack_blocks(const struct blocks *b, const uint8_t *from, size_
 void ht_linear_repack(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n_in,
                       const uint8_t *from, size_t row_begin, size_t row_end, uint8_t *to) {
     const struct ht_format_info *info = ht_format_get((uint32_t)f);
-    const size_t n_blocks = n_in / info->block_len, row_bytes = n_blocks * info->block_bytes;
+    const size_t unit = f == HT_BF16 ? 2 : 1; // blocks that are taken as one: whole words
+    const size_t n_blocks = n_in / info->block_len / unit, n_bytes = info->block_bytes * unit;
+    const size_t row_bytes = n_blocks * n_bytes;
     const struct blocks b = {.format = f,
-                             .n_bytes = info->block_bytes,
-                             .rest = info->block_bytes % 4,
+                             .n_bytes = n_bytes,
+                             .rest = n_bytes % 4,
                              .leads = rest_leads(f),
                              .in_turn = info->block_len == HT_Q8_BLOCK,
                              .flip = f == HT_Q8_0 ? 0x80808080u : 0};

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
-// F16 that was repacked (linear.h), multiplied as f32, for the levels with VNNI: a column of 32
-// rows is a line of memory. No state; any thread.
-#include "backend/cpu/linear/x86/repacked.h"
-
+// F16 and BF16 that were repacked (linear.h), multiplied as f32, for the levels with VNNI. No state;
+// any thread.
 #define REPACKED
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #include "backend/cpu/linear/ask.h"
 
-#define COLUMN_BYTES (HT_ROW_GROUP * 2)
-#define STEP         8 // columns at once
-#define MOST         8 // tokens
+#define ACT_BYTES sizeof(float)
+#define MOST      8
 
-INLINE vf column(const uint8_t *w, const int part) {
-    const void *half = w + part * LANES * 2;
-    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256(half));
+// Column k of a unit, as f32.
+INLINE vf column(const enum ht_format f, const uint8_t *w, const uint32_t k, const int part) {
+    if (f == HT_F16)
+        return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)(w + part * LANES * 2)));
+    vi pair;
+    __builtin_memcpy(&pair, w + part * LANES * 4, sizeof pair);
+    if (k == 0) return (vf)(pair << 16);
+    return (vf)(pair & (int32_t)0xffff0000);
 }
 
 // y + c * x[0]. The compiler would load x[0] once for both parts, which costs Zen 4 a third.
@@ -24,60 +26,54 @@ INLINE vf fma_at(vf c, const void *x, vf y) {
     return y;
 }
 
-// Both parts of a group side by side: of one token, each is a chain of products, one a column, and
-// two take turns.
-INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
-                   const struct ht_tile_args *t) {
-    struct tokens act = tokens_of(t, 0, n);
-    struct asker asker = asker_of(w, row_bytes, t->n_k * (size_t)2, PARTS - 1, t);
-    vf y[MOST][PARTS];
-    UNROLL(8)
-    for (uint32_t i = 0; i < n; i++) {
+INLINE void add(const enum ht_format f, const uint32_t n, const uint8_t *w,
+                const uint8_t *const *act, const size_t at, vf y[MOST][PARTS]) {
+    const uint32_t unit = f == HT_F16 ? 1 : 2;
+    UNROLL(2)
+    for (uint32_t k = 0; k < unit; k++) {
+        vf c[PARTS];
         UNROLL(2)
-        for (int p = 0; p < PARTS; p++)
-            y[i][p] = load_floats(t->from + i * t->from_stride + p * LANES);
-    }
-    for (uint32_t k = 0; k < t->n_k; k += STEP) {
+        for (int p = 0; p < PARTS; p++) c[p] = column(f, w, k, p);
         UNROLL(8)
-        for (uint32_t j = 0; j < STEP; j++, w += COLUMN_BYTES) {
-            vf c[PARTS];
+        for (uint32_t i = 0; i < n; i++) {
+            const uint8_t *x = act[i] + at + k * ACT_BYTES;
             UNROLL(2)
-            for (int p = 0; p < PARTS; p++) c[p] = column(w, p);
-            ask(&asker, STEP * COLUMN_BYTES, j, STEP);
-            UNROLL(8)
-            for (uint32_t i = 0; i < n; i++) {
-                UNROLL(2)
-                for (int p = 0; p < PARTS; p++)
-                    y[i][p] = fma_at(c[p], (const float *)token_at(&act, i) + j, y[i][p]);
-            }
+            for (int p = 0; p < PARTS; p++) y[i][p] = fma_at(c[p], x, y[i][p]);
         }
-        tokens_advance(&act, n, STEP * sizeof(float));
-        ask_block(&asker, STEP * COLUMN_BYTES);
-    }
-    UNROLL(8)
-    for (uint32_t i = 0; i < n; i++) {
-        UNROLL(2)
-        for (int p = 0; p < PARTS; p++) store_floats(t->to + i * t->to_stride + p * LANES, y[i][p]);
     }
 }
 
+#include "backend/cpu/linear/x86/columns.h"
+
 void ht_repacked_stream_f16(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
-    switch (t->n_tokens) {
-    case 1: stream(1, w, row_bytes, t); break;
-    case 2: stream(2, w, row_bytes, t); break;
-    case 3: stream(3, w, row_bytes, t); break;
-    case 4: stream(4, w, row_bytes, t); break;
-    case 6: stream(6, w, row_bytes, t); break;
-    default: stream(MOST, w, row_bytes, t); break;
+    streams(HT_F16, w, row_bytes, t);
+}
+
+void ht_repacked_stream_bf16(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
+    streams(HT_BF16, w, row_bytes, t);
+}
+
+INLINE void pack(const enum ht_format f, const uint8_t *w, uint32_t n_k, const struct ht_panel *p) {
+    const uint32_t unit = f == HT_F16 ? 1 : 2;
+    float *out = p->code;
+    for (uint32_t k = 0; k < n_k; k += unit, w += unit * COLUMN_BYTES) {
+        UNROLL(2)
+        for (uint32_t j = 0; j < unit; j++) {
+            UNROLL(2)
+            for (int part = 0; part < PARTS; part++, out += LANES)
+                store_floats(out, column(f, w, j, part));
+        }
     }
 }
 
 void ht_repacked_pack_f16(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
                           uint32_t n_k, const struct ht_panel *p) {
     (void)f, (void)row_bytes;
-    float *out = p->code;
-    for (uint32_t k = 0; k < n_k; k++, w += COLUMN_BYTES) {
-        UNROLL(2)
-        for (int part = 0; part < PARTS; part++, out += LANES) store_floats(out, column(w, part));
-    }
+    pack(HT_F16, w, n_k, p);
+}
+
+void ht_repacked_pack_bf16(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                           uint32_t n_k, const struct ht_panel *p) {
+    (void)f, (void)row_bytes;
+    pack(HT_BF16, w, n_k, p);
 }

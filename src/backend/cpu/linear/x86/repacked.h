@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packers and streams of repacked weights (linear.h) with AVX-512: of codes for the levels with
-// VNNI (avx512vnni_repacked.c), of F16 by f32 (avx512_float_repacked.c).
+// VNNI (avx512vnni_repacked.c), of F16 and BF16 by f32 (avx512_float_repacked.c), of BF16 by
+// vdpbf16ps (avx512_bf16_repacked.c).
 #ifndef HT_LINEAR_X86_REPACKED_H
 #define HT_LINEAR_X86_REPACKED_H
 
@@ -10,7 +11,9 @@ ht_pack_fn ht_repacked_pack_q4_0, ht_repacked_pack_q8_0, ht_repacked_pack_q4_k;
 ht_pack_fn ht_repacked_scales_q8_0; // for ht_repacked_tile_q8_0, which multiplies in place
 ht_tile_fn ht_repacked_tile_q8_0;
 ht_pack_fn ht_repacked_pack_q5_k, ht_repacked_pack_q6_k, ht_repacked_pack_f16;
+ht_pack_fn ht_repacked_pack_bf16, ht_repacked_pack_bf16_pairs;
 ht_stream_fn ht_repacked_stream_q4_0, ht_repacked_stream_q8_0, ht_repacked_stream_q4_k;
 ht_stream_fn ht_repacked_stream_q5_k, ht_repacked_stream_q6_k, ht_repacked_stream_f16;
+ht_stream_fn ht_repacked_stream_bf16, ht_repacked_stream_bf16_pairs;
 
 #endif
