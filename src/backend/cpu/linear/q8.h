@@ -5,7 +5,13 @@
 //   CODES_SIGNED          1: codes are signed; 0: unsigned, and a sum starts at the bias
 //   dot4(acc, code, q)    acc + code . q in each lane, exact
 //   dot4_small(...)       the same for codes that are 0 .. 127
+//   SMALL_PAIRS           1: products of codes of 0 .. 31 (of 0 .. 63 where 16 have a scale) are
+//                         added in 16 bits: mul_pairs(code, q), sums of two products, and
+//                         sum_pairs(acc, pairs), acc + both numbers of each lane. Codes with an
+//                         offset are then unsigned in panels, too, and start as in streams
+//                         (default 0)
 //   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 4 to 6
+//   SMALL_TOKENS          tokens of tiles of codes of 0 .. 127, if not TILE_TOKENS
 //   TILE_PARTS            parts of K with a scale each that it multiplies side by side: 1 (the
 //                         default) or 2
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
@@ -84,17 +90,43 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t 
 }
 
 static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(32, false, p, t);
+    tiles(32, PLAIN, 0, p, t);
 }
 static void tile_32_min(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(32, true, p, t);
-}
-static void tile_16(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(16, false, p, t);
+    tiles(32, MINS, 0, p, t);
 }
 static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(16, true, p, t);
+    tiles(16, MINS, 0, p, t);
 }
+
+// Tiles of formats whose codes have an offset (rows.h).
+#if SMALL_PAIRS
+static __attribute__((noinline)) void tile_32_small(int offset, const struct ht_panel *p,
+                                                    const struct ht_tile_args *t) {
+    tiles(32, OFFSET, offset, p, t);
+}
+static __attribute__((noinline)) void tile_16_small(int offset, const struct ht_panel *p,
+                                                    const struct ht_tile_args *t) {
+    tiles(16, OFFSET, offset, p, t);
+}
+#define TILE_OFFSET(group, offset)                                                                 \
+    static void tile_##group##_##offset(const struct ht_panel *p, const struct ht_tile_args *t) {  \
+        tile_##group##_small(offset, p, t);                                                        \
+    }
+TILE_OFFSET(32, 1)
+TILE_OFFSET(32, 8)
+TILE_OFFSET(32, 16)
+TILE_OFFSET(16, 4)
+TILE_OFFSET(16, 32)
+#define OFFSET_32(tile, offset) tile_32_##offset
+#define OFFSET_16(offset)       tile_16_##offset
+#else
+static void tile_16(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(16, PLAIN, 0, p, t);
+}
+#define OFFSET_32(tile, offset) tile
+#define OFFSET_16(offset)       tile_16
+#endif
 
 #define FORMAT(id, name)                                                                           \
     PACK(static, id, pack_##name)                                                                  \
@@ -127,20 +159,21 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 // some packers begin, and how many tokens the streams of the formats in most use take; and that of
 // Q8_0.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
-    [HT_Q4_0] = {packs##_q4_0, tile_32, stream##_q4_0, most, most},                                \
+    [HT_Q4_0] = {packs##_q4_0, OFFSET_32(tile_32, 8), stream##_q4_0, most, most},                  \
     [HT_Q4_1] = {pack_q4_1, tile_32_min, stream##_q4_1, RARE(most), RARE(most)},                   \
-    [HT_Q5_0] = {packs##_q5_0, tile_32, stream##_q5_0, RARE(most), RARE(most)},                    \
+    [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, RARE(most), RARE(most)},     \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, RARE(most), RARE(most)},                   \
     [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
-    [HT_Q3_K] = {pack_q3_k, tile_16, stream##_q3_k, STREAM_FEW, STREAM_FEW},                       \
+    [HT_Q3_K] = {pack_q3_k, OFFSET_16(4), stream##_q3_k, STREAM_FEW, STREAM_FEW},                  \
     [HT_Q4_K] = {packs##_q4_k, tile_32_min, stream##_q4_k, most, most},                            \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, 2 * STREAM_Q5_K},             \
-    [HT_Q6_K] = {pack_q6_k, tile_16, stream##_q6_k, STREAM_FEW, STREAM_FEW},                       \
+    [HT_Q6_K] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},                 \
     [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, RARE(most), RARE(most)},              \
     [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, RARE(most), RARE(most)},                 \
-    [HT_TQ2_0] = {pack_tq2_0, tile_32, stream##_tq2_0, STREAM_FEW, STREAM_FEW},                    \
-    [HT_MXFP4] = {pack_mxfp4, tile_32, stream##_mxfp4, most, most},                                \
-    [HT_IQ3_S] = {pack_iq3_s, tile_32, NULL, 0, 0}, [HT_TQ1_0] = {pack_tq1_0, tile_32, NULL, 0, 0}
+    [HT_TQ2_0] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_FEW, STREAM_FEW},      \
+    [HT_MXFP4] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, most, most},                 \
+    [HT_IQ3_S] = {pack_iq3_s, OFFSET_32(tile_32, 16), NULL, 0, 0},                                 \
+    [HT_TQ1_0] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 #endif

@@ -22,7 +22,8 @@ INLINE void store_codes(uint8_t *code, vi first, vi second) {
 INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
                  const struct ht_panel *p) {
     const struct shape s = shape_of(f);
-    const int add = (CODES_SIGNED || s.has_min ? 0 : 128) - s.offset;
+    const bool small = s.has_min || (SMALL_PAIRS && s.offset > 0); // as they are
+    const int add = small ? 0 : (CODES_SIGNED ? 0 : 128) - s.offset;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         struct rows q = rows_of(w, row_bytes, s.unit_bytes, n_k / s.unit);
         uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;

@@ -8,12 +8,19 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+// What a tile's codes are: as the level has them (q8.h), or 0 .. 127, of formats with mins or, at
+// levels that add small pairs, with an offset.
+enum kind { PLAIN, MINS, OFFSET };
+
+INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead);
 
 #ifndef TILE_PARTS
 #define TILE_PARTS 1
+#endif
+#ifndef SMALL_TOKENS
+#define SMALL_TOKENS TILE_TOKENS
 #endif
 
 // Parts in a turn of a tile that multiplies n_parts side by side: those of a whole block at least.
@@ -29,6 +36,7 @@ struct place {
     const uint8_t *code;
     const float *scale, *back, *min;
     size_t part_bytes; // in place: from one vector of rows to the next
+    int shift;         // OFFSET: 128 is the codes' offset, so often doubled
     struct tokens act;
 };
 
@@ -75,12 +83,27 @@ INLINE const struct ht_act_q8 *block_at(const struct place *at, const uint32_t t
     return (const struct ht_act_q8 *)token_at(&at->act, token) + block;
 }
 
+// Step c of n that add up in 16 bits, in *pairs, and then in *sum.
+INLINE void add_small(vi *sum, vi *pairs, vi code, vi q, const uint32_t c, const uint32_t n) {
+#if SMALL_PAIRS
+    vi x = mul_pairs(code, q);
+    *pairs = c == 0 ? x : (vi)((vu16)*pairs + (vu16)x);
+    __asm__("" : "+v"(*pairs)); // gcc would put additions off and run out of registers
+    if (c + 1 == n) *sum = sum_pairs(*sum, *pairs);
+#else
+    (void)sum, (void)pairs, (void)code, (void)q, (void)c, (void)n;
+#endif
+}
+
 // n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
 // products enough to hide how long one takes. half: of the block, for a single part of 16.
-INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_min,
+INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind kind,
                        const uint32_t n_parts, const struct place *at, uint32_t half,
                        vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t of = 32 / group;
+    // Small codes: products of so many steps of four codes fit in 16 bits.
+    const uint32_t n_steps = group / 8;
+    const bool small = SMALL_PAIRS && kind != PLAIN, has_min = kind == MINS;
     vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     if (n_parts >= of) half = 0;
     UNROLL(2)
@@ -89,11 +112,15 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = block_at(at, i, p / of);
             int32_t bias = of == 2 ? a->bias_half[half + p % of] : a->bias;
-            if (CODES_SIGNED || has_min) bias = HT_SHIFTED;
+            vi begin = splat_int(bias);
+            if (kind == OFFSET)
+                begin = (begin >> at->shift) + (HT_SHIFTED - (HT_SHIFTED >> at->shift));
+            if (has_min || (CODES_SIGNED && kind == PLAIN)) begin = splat_int(HT_SHIFTED);
             UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = splat_int(bias);
+            for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = begin;
         }
     }
+    vi pairs[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     UNROLL(8)
     for (uint32_t c = 0; c < group / 4; c++) {
         UNROLL(2)
@@ -106,8 +133,12 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
                 const struct ht_act_q8 *a = block_at(at, i, p / of);
                 vi q = broadcast4(a->q + (half + p % of) * 16 + c * 4), *sum = s[p][i];
                 UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++)
-                    sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
+                for (int v = 0; v < TILE_VECTORS; v++) {
+                    if (small)
+                        add_small(&sum[v], &pairs[p][i][v], w[v], q, c % n_steps, n_steps);
+                    else
+                        sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
+                }
             }
         }
     }
@@ -135,12 +166,12 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const bool has_mi
 }
 
 // All parts of one turn; what lies at the place moves on.
-INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min,
+INLINE void tile_turn(const uint32_t n, const uint32_t group, const enum kind kind,
                       const uint32_t n_parts, struct place *at, vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t all = turn_parts(group, n_parts);
     for (uint32_t p = 0; p < all; p += n_parts) {
         if (all > n_parts) __asm__("" : "+r"(p)); // one code for both halves of a block
-        tile_parts(n, group, has_min, n_parts, at, p, y);
+        tile_parts(n, group, kind, n_parts, at, p, y);
         at->code += code_bytes(n_parts * group);
         at->scale += n_parts * HT_ROW_GROUP;
         at->back += n_parts * HT_ROW_GROUP;
@@ -151,12 +182,14 @@ INLINE void tile_turn(const uint32_t n, const uint32_t group, const bool has_min
 
 // n tokens x TILE_VECTORS vectors of rows over whole turns of a chunk: of each a sum of floats and
 // n_parts of integers; codes, one broadcast.
-INLINE void tile_by(const uint32_t n, const uint32_t group, const bool has_min,
+INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                     const uint32_t n_parts, const struct ht_panel *p, const struct ht_tile_args *t,
                     uint32_t token, uint32_t row, struct ahead *ahead) {
     const uint32_t n_blocks = turn_parts(group, n_parts) * group / 32;
     struct place at = {codes_of(p) + 4 * row, p->scale + row, p->back + row,
-                       p->min + row,          p->part_bytes,  tokens_of(t, token, n)};
+                       p->min + row,          p->part_bytes,  0,
+                       tokens_of(t, token, n)};
+    if (kind == OFFSET) at.shift = __builtin_ctz(128u / (unsigned)offset);
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
@@ -170,7 +203,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const bool has_min,
     for (uint32_t left = t->n_k / HT_Q8_BLOCK; left >= n_blocks; left -= n_blocks) {
         ahead_step(ahead);
         if (t->act_far) ask_tokens(&at.act, n, n_blocks);
-        tile_turn(n, group, has_min, n_parts, &at, y);
+        tile_turn(n, group, kind, n_parts, &at, y);
     }
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
@@ -180,15 +213,16 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const bool has_min,
     }
 }
 
-INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead) {
-    tile_by(n, group, has_min, TILE_PARTS, p, t, token, row, ahead);
+    tile_by(n, group, kind, offset, TILE_PARTS, p, t, token, row, ahead);
 }
 
 #if TILE_PARTS > 1
 // The chunk's last block, where turns of two leave it over; token by token, since K is seldom such.
-INLINE void last_block(const bool has_min, const struct ht_panel *p, const struct ht_tile_args *t) {
+INLINE void last_block(const enum kind kind, const struct ht_panel *p,
+                       const struct ht_tile_args *t) {
     const size_t n = t->n_k / HT_Q8_BLOCK - 1, scales = n * HT_ROW_GROUP; // blocks in front
     struct ht_panel last = *p;
     codes_skip(&last, n * HT_Q8_BLOCK);
@@ -203,33 +237,33 @@ INLINE void last_block(const bool has_min, const struct ht_panel *p, const struc
     one.from_stride = t->to_stride;
     for (uint32_t token = 0; token < t->n_tokens; token++)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += TILE_ROWS)
-            tile_by(1, HT_Q8_BLOCK, has_min, 1, &last, &one, token, r, &nothing);
+            tile_by(1, HT_Q8_BLOCK, kind, 0, 1, &last, &one, token, r, &nothing);
 }
 #endif
 #endif
 
-INLINE void tiles(const uint32_t group, const bool has_min, const struct ht_panel *p,
+INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const struct ht_panel *p,
                   const struct ht_tile_args *t) {
-    const uint32_t m = TILE_TOKENS, rows = TILE_ROWS;
+    const uint32_t m = kind == PLAIN ? TILE_TOKENS : SMALL_TOKENS, rows = TILE_ROWS;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
     const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
     struct ahead ahead = ahead_of(t, n_turns);
     uint32_t token = 0;
     for (; token + m <= t->n_tokens; token += m)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
-            tile(m, group, has_min, p, t, token, r, &ahead);
+            tile(m, group, kind, offset, p, t, token, r, &ahead);
     for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
         switch (t->n_tokens - token) {
-        case 1: tile(1, group, has_min, p, t, token, r, &ahead); break;
-        case 2: tile(2, group, has_min, p, t, token, r, &ahead); break;
-        case 3: tile(3, group, has_min, p, t, token, r, &ahead); break;
-        case 4: tile(m < 5 ? 1 : 4, group, has_min, p, t, token, r, &ahead); break;
-        case 5: tile(m < 6 ? 1 : 5, group, has_min, p, t, token, r, &ahead); break;
+        case 1: tile(1, group, kind, offset, p, t, token, r, &ahead); break;
+        case 2: tile(2, group, kind, offset, p, t, token, r, &ahead); break;
+        case 3: tile(3, group, kind, offset, p, t, token, r, &ahead); break;
+        case 4: tile(m < 5 ? 1 : 4, group, kind, offset, p, t, token, r, &ahead); break;
+        case 5: tile(m < 6 ? 1 : 5, group, kind, offset, p, t, token, r, &ahead); break;
         default: break;
         }
     }
 #if TILE_PARTS > 1
-    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0) last_block(has_min, p, t);
+    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0) last_block(kind, p, t);
 #endif
 }
 

@@ -22,6 +22,11 @@
 #define Q8_0_FLIP (CODES_SIGNED ? 0 : 0x80)
 #endif
 
+#ifndef SMALL_PAIRS
+#define SMALL_PAIRS 0
+#endif
+#define FP4_SIGNED (CODES_SIGNED && !SMALL_PAIRS)
+
 // The shape of a format's reading, all compile-time constants.
 struct shape {
     uint32_t unit;       // weights of a block of the format
@@ -34,7 +39,7 @@ struct shape {
 
 INLINE struct shape shape_of(const uint32_t f) {
     // Whole bytes and table values come signed where the level wants signed codes.
-    const int byte = CODES_SIGNED ? 0 : 128, fp4 = CODES_SIGNED ? 0 : 16;
+    const int byte = CODES_SIGNED ? 0 : 128, fp4 = FP4_SIGNED ? 0 : 16;
     switch (f) {
     case HT_Q4_0: return (struct shape){32, 18, 1, 32, false, 8};
     case Q4_0_FOURS: return (struct shape){128, 72, 4, 32, false, 8};
@@ -394,7 +399,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_IQ3_S: return iq3(r, j, i);
     case HT_TQ1_0: return digits(r, j, i);
     case HT_TQ2_0: return bits(r[i], 2 * j, 3);
-    default: return lookup(fp4_table[CODES_SIGNED], nibbles(r, i)); // MXFP4
+    default: return lookup(fp4_table[FP4_SIGNED], nibbles(r, i)); // MXFP4
     }
 }
 

@@ -47,9 +47,11 @@ INLINE void twice(const float *p, vf out[2]) {
 
 // Eight rows x n tokens, of which the last stands twice if n is odd. Registers hold [2 rows][2
 // tokens]; element by element the arithmetic is that of every level.
-INLINE void tile(const uint32_t n, const uint32_t group, const bool has_min,
+INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead) {
+    (void)offset;
+    const bool has_min = kind == MINS;
     const uint32_t pairs = (n + 1) / 2;
     const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
     const float *scale = p->scale + row, *min = p->min + row;

@@ -4,16 +4,23 @@
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #define CODES_SIGNED   1
+#define SMALL_PAIRS    1
 #define TILE_VECTORS   2
 #define TILE_TOKENS    5
+#define SMALL_TOKENS   4
 #define STREAM_TOKENS  1
 #define ASK_BY_ADDRESS 1
 
-INLINE vi dot4_small(vi acc, vi code, vi q) {
-    __m512i pairs = _mm512_maddubs_epi16((__m512i)code, (__m512i)q);
-    acc += (vi)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+INLINE vi mul_pairs(vi code, vi q) {
+    return (vi)_mm512_maddubs_epi16((__m512i)code, (__m512i)q);
+}
+INLINE vi sum_pairs(vi acc, vi pairs) {
+    acc += (vi)_mm512_madd_epi16((__m512i)pairs, _mm512_set1_epi16(1));
     __asm__("" : "+v"(acc)); // gcc would put the additions off and run out of registers
     return acc;
+}
+INLINE vi dot4_small(vi acc, vi code, vi q) {
+    return sum_pairs(acc, mul_pairs(code, q));
 }
 // 128 * 127 * 2 fits in 16 bits.
 INLINE vi dot4(vi acc, vi code, vi q) {

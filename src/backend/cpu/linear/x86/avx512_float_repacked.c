@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// F16 and BF16 that were repacked (linear.h), multiplied as f32, for the levels with VNNI. No state;
-// any thread.
+// F16 and BF16 that were repacked (linear.h), multiplied as f32, for the levels with VNNI.
+// No state; any thread.
 #define REPACKED
 
 #include "backend/cpu/linear/x86/vec_avx512.h"

@@ -43,9 +43,9 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
 
 // A level of these kernels: how many tokens' streams ask by address, and how many of repacked
 // weights need not ask, how many tokens these streams take in passes, of codes and of floats, its
-// tiles of codes with a scale for each 32, what packs and multiplies repacked Q8_0, how the names of
-// some packers and of its streams begin and how many tokens those take (q8.h), the stream of F16,
-// and how it computes BF16: bytes of an activation, what makes them, the rest, and that repacked.
+// tiles of codes with a scale for each 32, what packs and multiplies repacked Q8_0, how the names
+// of some packers and of its streams begin and how many tokens those take (q8.h), the stream of
+// F16, and how it computes BF16: bytes of an activation, what makes them, the rest, and repacked.
 #define LEVEL(id, label, address, unasked, passes, floats, t32, t32_min, q8_0_pack, q8_0_tile,     \
               packs, stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)              \
     const struct ht_linear_kernels id = {                                                          \

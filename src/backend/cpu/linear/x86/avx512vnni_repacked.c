@@ -30,7 +30,7 @@ FORMAT(HT_Q5_K, q5_k)
 FORMAT(HT_Q6_K, q6_k)
 
 void ht_repacked_tile_q8_0(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(32, false, p, t);
+    tiles(32, PLAIN, 0, p, t);
 }
 
 void ht_repacked_scales_q8_0(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
