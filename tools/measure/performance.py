@@ -4,9 +4,10 @@
 which says how files and peers are made and what a share is. Run it on a quiet machine.
 
 usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
-                      [--threads N] [--rounds N] [--list] [--choose]
+                      [--threads N] [--rounds N] [--level L] [--list] [--choose]
   ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all)
   --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: no such column
+  --level    Hearth's --cpu-level, for peers that were built for as much
   --choose   try each of the peers' sets of flags instead, to see which are the best
 """
 import argparse
@@ -116,7 +117,7 @@ class Hearth:
 
     def bench(self, model, flags, *options, reps):
         text, _ = output([self.a.hearth, 'bench', model, '--threads', self.a.threads, '--json',
-                          '--reps', reps, *options, *flags.split()])
+                          '--reps', reps, *options, *flags.split(), *self.a.at_level])
         report = json.loads(text)
         self.ceilings.append(report['ceilings'])
         for run in report['runs']:
@@ -154,7 +155,8 @@ class Hearth:
         if count != 512:
             raise RuntimeError(f'{model}: the prompt has {count} tokens, not 512')
         found = cost([self.a.hearth, 'run', model, '-f', self.prompt, '-n', row.n, '--temp', 0,
-                      '--ctx', 4096, '--ignore-end', '-t', self.a.threads, *flags.split()])
+                      '--ctx', 4096, '--ignore-end', '-t', self.a.threads, *flags.split(),
+                      *self.a.at_level])
         if row.unit == 'ms':
             return {'value': found['ms']}
         text, _ = output([self.a.hearth, 'inspect', model, '--json', '--memory', '--ctx', 4096])
@@ -357,9 +359,13 @@ def arguments(rows):
         ap.add_argument('--' + key, metavar='DIR', help=f"the folder of {name}'s programs")
     ap.add_argument('--threads', type=int, default=2)
     ap.add_argument('--rounds', type=int, default=3)
+    ap.add_argument('--level', metavar='L')
     ap.add_argument('--list', action='store_true')
     ap.add_argument('--choose', action='store_true')
     a = ap.parse_args()
+    a.at_level = ['--cpu-level', a.level] if a.level else []
+    if a.level in ('scalar', 'avx2', 'avx2vnni', 'avx512') or (a.level or '').startswith('neon'):
+        FLAGS['hearth']['bench'] = ['']  # such levels repack nothing
     a.models, a.hearth = os.path.abspath(a.models), os.path.abspath(a.hearth)
     a.sampler = os.path.join(os.path.dirname(a.hearth), 'tests', 'engine', 'test_sampler')
     a.picked = [r for r in rows if not a.rows or any(r.name.startswith(x) for x in a.rows)]

@@ -257,8 +257,12 @@ INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const 
         case 1: tile(1, group, kind, offset, p, t, token, r, &ahead); break;
         case 2: tile(2, group, kind, offset, p, t, token, r, &ahead); break;
         case 3: tile(3, group, kind, offset, p, t, token, r, &ahead); break;
-        case 4: tile(m < 5 ? 1 : 4, group, kind, offset, p, t, token, r, &ahead); break;
-        case 5: tile(m < 6 ? 1 : 5, group, kind, offset, p, t, token, r, &ahead); break;
+        case 4:
+            if (m > 4) tile(4, group, kind, offset, p, t, token, r, &ahead);
+            break;
+        case 5:
+            if (m > 5) tile(5, group, kind, offset, p, t, token, r, &ahead);
+            break;
         default: break;
         }
     }

@@ -109,4 +109,4 @@ LEVEL(ht_linear_amx, "amx", 1, 0, 8, 16, tile_32_amx, tile_32_min_amx, ht_repack
       tile_32_amx, ht_gather, ht_one, 16, 16, ht_one_f16, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
        HT_STREAM_BF16_AMX),
-      NULL); // tiles add BF16 in an order of their own
+      NULL, NULL, NULL, 0, 0); // tiles add BF16 in an order of their own
