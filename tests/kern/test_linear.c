@@ -284,6 +284,44 @@ static bool has_kernel(uint32_t f) {
     return ht_format_get(f) && ht_format_get(f)->to_f32;
 }
 
+// Where a format's block has its scales, which must stay numbers.
+static const struct {
+    enum ht_format format;
+    uint32_t from, end;
+} kept[] = {{HT_Q4_0, 0, 2},  {HT_Q4_1, 0, 4},     {HT_Q5_0, 0, 2},     {HT_Q5_1, 0, 4},
+            {HT_Q8_0, 0, 2},  {HT_Q2_K, 80, 84},   {HT_Q3_K, 108, 110}, {HT_Q4_K, 0, 4},
+            {HT_Q5_K, 0, 4},  {HT_Q6_K, 208, 210}, {HT_IQ4_NL, 0, 2},   {HT_IQ4_XS, 0, 2},
+            {HT_MXFP4, 0, 1}, {HT_TQ2_0, 64, 66},  {HT_TQ1_0, 52, 54},  {HT_IQ3_S, 0, 2}};
+
+// The largest and the least codes in every place, times the largest activations of one sign: no
+// level may lose a bit of a sum of 16.
+static void largest_codes(void **state) {
+    (void)state;
+    uint64_t seed = 9;
+    static float want[32 * 16], got[32 * 16];
+    for (size_t f = 0; f < sizeof kept / sizeof *kept; f++) {
+        const uint32_t block = ht_format_get(kept[f].format)->block_bytes;
+        struct shape s = {.format = kept[f].format, .n_in = 256, .n_out = 32, .n_tokens = 9};
+        struct data d = data_new(&s, &seed);
+        for (size_t i = 0; i < d.weight.n; i++) {
+            bool keep = i % block >= kept[f].from && i % block < kept[f].end;
+            if (!keep) d.weight.data[i] = i / (d.weight.n / s.n_out) % 2 ? 0xff : 0;
+        }
+        for (size_t i = 0; i < (size_t)s.n_tokens * s.n_in; i++)
+            ((float *)d.x.data)[i] = i / s.n_in % 2 ? -1.0f : 1.0f;
+        compute(HT_CPU_SCALAR, &s, &d, want);
+        for (int level = 1; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
+            compute(level, &s, &d, got);
+            for (size_t i = 0; i < d.residual.n / 4; i++)
+                if (memcmp(got + i, want + i, 4) != 0)
+                    fail_msg("%s: token %zu row %zu is %a, scalar says %a", shape_text(&s, level),
+                             i / d.y_stride, i % d.y_stride, got[i], want[i]);
+        }
+        data_free(&d);
+    }
+}
+
 static void odd_shapes(void **state) {
     (void)state;
     uint64_t seed = 1;
@@ -462,10 +500,11 @@ static void refusals(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_linear(argc - 2, argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),    cmocka_unit_test(strange_activations),
-        cmocka_unit_test(odd_shapes),  cmocka_unit_test(one_token_one_answer),
-        cmocka_unit_test(real_shapes), cmocka_unit_test(strange_scales),
-        cmocka_unit_test(repacked),    cmocka_unit_test(can_repack),
+        cmocka_unit_test(refusals),      cmocka_unit_test(strange_activations),
+        cmocka_unit_test(odd_shapes),    cmocka_unit_test(one_token_one_answer),
+        cmocka_unit_test(real_shapes),   cmocka_unit_test(strange_scales),
+        cmocka_unit_test(largest_codes), cmocka_unit_test(repacked),
+        cmocka_unit_test(can_repack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
