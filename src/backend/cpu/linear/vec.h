@@ -73,8 +73,7 @@ INLINE const uint8_t *row_at(const struct rows *w, const int row, const size_t a
 }
 
 #else
-// LANES rows of repacked weights (linear.h), at a block. Of floats, whose blocks have no words,
-// only p counts.
+// LANES rows of repacked codes (linear.h), at a block.
 struct rows {
     const uint8_t *p, *rest; // the words of a block of all rows; what is left of it
     const uint8_t *end;      // of the pair of blocks
@@ -105,7 +104,7 @@ INLINE struct rows rows_of(const uint8_t *p, size_t stride, const uint32_t unit_
 }
 
 INLINE void rows_advance(struct rows *w, size_t n) {
-    if (w->n_rest == 0) { // pairs of nothing
+    if (w->n_rest == 0) { // blocks are words behind each other
         w->p += n * LANES;
         return;
     }
@@ -127,9 +126,6 @@ INLINE void load_words(const struct rows *w, const size_t at, const int n, vi *o
 }
 INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     load_words(w, at, 4, out);
-}
-INLINE void load64(const struct rows *w, vi out[16]) {
-    load_words(w, 0, 16, out);
 }
 #endif
 

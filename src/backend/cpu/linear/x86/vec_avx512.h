@@ -216,15 +216,6 @@ INLINE vi byte_rows(const struct rows *w, const size_t at) {
 }
 
 #else
-#define HALF_COLUMNS
-// Here a block is a weight, so out[i] has all rows' halves of column 2 i, then of 2 i + 1.
-INLINE void load_halves(const struct rows *w, vi out[16]) {
-    load64(w, out);
-}
-INLINE vf half_column(const vi *r, const uint32_t k) {
-    __m512i v = (__m512i)r[k / 2];
-    return (vf)_mm512_cvtph_ps(k % 2 ? _mm512_extracti64x4_epi64(v, 1) : _mm512_castsi512_si256(v));
-}
 // The f16, or the byte, that is left of each row's block.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     (void)at;
