@@ -151,6 +151,26 @@ static const char *shape_text(const struct shape *s, int level) {
     return text;
 }
 
+// All numbers of y are those of want bit for bit, or neither is a number.
+static void expect_same(const struct shape *s, int level, const struct data *d, const float *y,
+                        const float *want) {
+    for (size_t i = 0; i < d->residual.n / 4; i++)
+        if (memcmp(y + i, want + i, 4) != 0 && !(isnan(y[i]) && isnan(want[i])))
+            fail_msg("%s: token %zu row %zu is %a, should be %a", shape_text(s, level),
+                     i / d->y_stride, i % d->y_stride, y[i], want[i]);
+}
+
+// The same of the weights in the level's other order, if it has one for them; returns whether.
+static bool expect_same_repacked(const struct shape *s, int level, const struct data *d, float *y,
+                                 const float *want) {
+    struct shape other = *s;
+    if (!ht_linear_can_repack(kern_level_get(level), s->format, s->n_in, s->n_out)) return false;
+    other.repacked = true;
+    compute(level, &other, d, y);
+    expect_same(&other, level, d, y, want);
+    return true;
+}
+
 // ---- the formula in double precision -----------------------------------------------------------
 
 // The step of a block by linear.h's definition, its error in double. Where two steps are as good to
@@ -267,13 +287,8 @@ static void check(const struct shape *s, uint64_t *seed, bool against_double) {
             if (!(e < 2e-6)) fail_msg("%s: error %g", shape_text(s, level), e);
             continue;
         }
-        if (memcmp(got.data, want.data, n_y * 4) == 0) continue;
-        for (size_t i = 0; i < n_y; i++) {
-            float g = ((float *)got.data)[i], w = ((float *)want.data)[i];
-            if (memcmp(&g, &w, 4) != 0)
-                fail_msg("%s: token %zu row %zu is %a, scalar says %a", shape_text(s, level),
-                         i / d.y_stride, i % d.y_stride, g, w);
-        }
+        expect_same(s, level, &d, (float *)got.data, (float *)want.data);
+        expect_same_repacked(s, level, &d, (float *)got.data, (float *)want.data);
     }
     guarded_free(&want);
     guarded_free(&got);
@@ -299,24 +314,24 @@ static void largest_codes(void **state) {
     (void)state;
     uint64_t seed = 9;
     static float want[32 * 16], got[32 * 16];
-    for (size_t f = 0; f < sizeof kept / sizeof *kept; f++) {
+    for (size_t i = 0; i < 2 * sizeof kept / sizeof *kept; i++) {
+        const size_t f = i / 2;
         const uint32_t block = ht_format_get(kept[f].format)->block_bytes;
-        struct shape s = {.format = kept[f].format, .n_in = 256, .n_out = 32, .n_tokens = 9};
+        struct shape s = {.format = kept[f].format, .n_in = 256, .n_out = 32};
+        s.n_tokens = i % 2 ? 9 : 3; // by a stream and by a panel
         struct data d = data_new(&s, &seed);
-        for (size_t i = 0; i < d.weight.n; i++) {
-            bool keep = i % block >= kept[f].from && i % block < kept[f].end;
-            if (!keep) d.weight.data[i] = i / (d.weight.n / s.n_out) % 2 ? 0xff : 0;
+        for (size_t k = 0; k < d.weight.n; k++) {
+            bool keep = k % block >= kept[f].from && k % block < kept[f].end;
+            if (!keep) d.weight.data[k] = k / (d.weight.n / s.n_out) % 2 ? 0xff : 0;
         }
-        for (size_t i = 0; i < (size_t)s.n_tokens * s.n_in; i++)
-            ((float *)d.x.data)[i] = i / s.n_in % 2 ? -1.0f : 1.0f;
+        for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++)
+            ((float *)d.x.data)[k] = k / s.n_in % 2 ? -1.0f : 1.0f;
         compute(HT_CPU_SCALAR, &s, &d, want);
         for (int level = 1; level < KERN_N_LEVELS; level++) {
             if (!kern_level_usable(level)) continue;
             compute(level, &s, &d, got);
-            for (size_t i = 0; i < d.residual.n / 4; i++)
-                if (memcmp(got + i, want + i, 4) != 0)
-                    fail_msg("%s: token %zu row %zu is %a, scalar says %a", shape_text(&s, level),
-                             i / d.y_stride, i % d.y_stride, got[i], want[i]);
+            expect_same(&s, level, &d, got, want);
+            expect_same_repacked(&s, level, &d, got, want);
         }
         data_free(&d);
     }
@@ -350,18 +365,8 @@ static void repacked(void **state) {
             struct data d = data_new(&s, &seed);
             for (int level = 0; level < KERN_N_LEVELS; level++) {
                 if (!kern_level_usable(level)) continue;
-                if (!ht_linear_can_repack(kern_level_get(level), s.format, s.n_in, s.n_out))
-                    continue;
                 compute(exact_between_levels(s.format) ? HT_CPU_SCALAR : level, &s, &d, want);
-                struct shape other = s;
-                other.repacked = true;
-                compute(level, &other, &d, got);
-                for (size_t i = 0; i < d.residual.n / 4; i++)
-                    if (memcmp(got + i, want + i, 4) != 0)
-                        fail_msg("%s: token %zu row %zu is %a, should be %a",
-                                 shape_text(&other, level), i / d.y_stride, i % d.y_stride, got[i],
-                                 want[i]);
-                n_checked++;
+                n_checked += expect_same_repacked(&s, level, &d, got, want);
             }
             data_free(&d);
         }
@@ -475,10 +480,7 @@ static void strange_scales(void **state) {
         for (int level = 1; level < KERN_N_LEVELS; level++) {
             if (!kern_level_usable(level)) continue;
             compute(level, &s, &d, got);
-            for (size_t i = 0; i < d.residual.n / 4; i++)
-                if (memcmp(got + i, want + i, 4) != 0 && !(isnan(got[i]) && isnan(want[i])))
-                    fail_msg("%s: number %zu is %a, scalar says %a", shape_text(&s, level), i,
-                             got[i], want[i]);
+            expect_same(&s, level, &d, got, want);
         }
         data_free(&d);
     }

@@ -38,13 +38,14 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     return a;
 }
 
-// Part i of n_parts of the work on a block of n_bytes.
-INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts) {
+// Parts [i, i + parts) of n_parts of the work on a block of n_bytes.
+INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const uint32_t n_parts,
+                const uint32_t parts) {
     const uint32_t n = (n_bytes + 63) / 64;
     // gcc's scheduler would gather them in one place.
     __asm__ volatile("" : "+r"(a->line));
     UNROLL(8)
-    for (uint32_t l = n * i / n_parts; l < n * (i + 1) / n_parts; l++) {
+    for (uint32_t l = n * i / n_parts; l < n * (i + parts) / n_parts; l++) {
         __builtin_prefetch(a->line + l * 64, 0, 2);
         __builtin_prefetch(a->near + l * 64, 0, 3);
     }

@@ -116,7 +116,7 @@ typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
 // The numbers of tokens that streams are made for, up to 16: n or the next one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
-    return n <= 4 ? n : n <= 12 ? (n + 1) & ~1u : 16;
+    return n <= 4 ? n : n <= 8 ? (n + 1) & ~1u : n <= 12 ? 12 : 16;
 }
 #define HT_STREAM_TOKENS 16
 
@@ -138,6 +138,7 @@ struct ht_linear_kernels {
     uint32_t address_tokens;
     // Streams of repacked weights for up to so many tokens need not ask.
     uint32_t unasked_tokens;
+    bool signed_codes;   // of repacked Q8_0: as the file's; else + 128
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
     void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);

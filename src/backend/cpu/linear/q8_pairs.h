@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Streams of repacked codes (linear.h): kernels that multiply where the weights lie, for few
-// tokens. Two parts with a scale each, blocks of 32 or the halves of one, are multiplied side by
-// side, so that there are chains of products enough to hide how long one takes; a token's codes
-// are broadcast by the multiplication itself. A level says in front what q8.h names, and
+// tokens. They take a pair of parts with a scale each at a time, blocks of 32 or the halves of one,
+// and where one chain of products would be waited for, multiply both side by side. A level says in
+// front what q8.h names, and
 //   dot4_at(acc, code, q)   acc + code . the four codes at q, in each lane
+//   PAIRS_TOKENS            of the largest stream: 4 or 8
+//   PAIRS_SIDE(n)           parts that n tokens multiply side by side: 1 or 2
+//   PAIRS_ALIKE             1: blocks of a step that are alike take turns in one code
 #ifndef HT_LINEAR_Q8_PAIRS_H
 #define HT_LINEAR_Q8_PAIRS_H
 
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/q8_sum.h"
-
-#define PAIRS_TOKENS 8
 
 INLINE vi word(const uint8_t *p, const uint32_t i) {
     vi x;
@@ -50,22 +51,40 @@ struct pair {
     const vf *scale, *min; // of either part
 };
 
+// To the next pair, whose codes are n_bytes further on.
+INLINE void pair_behind(struct pair *at, size_t n_bytes) {
+    UNROLL(2)
+    for (int h = 0; h < 2; h++) at->block[h] += n_bytes;
+    at->scale += 2;
+    at->min += 2;
+}
+
 // Token i's activations: the block that all are at, or one behind it.
 INLINE const struct ht_act_q8 *act_of(const uint8_t *const *act, const uint32_t i,
                                       const uint32_t block) {
     return (const struct ht_act_q8 *)(const void *)act[i] + block;
 }
 
-// A pair times n tokens: the halves of block j of the step; blocks 0 and 1 of a step of two; or two
-// blocks of a format of 32 weights. The activations move on behind it.
-INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair *at,
-                          const uint32_t j, const uint8_t **act, struct asker *asker, vf *y) {
+// Step c of the products of a part of the format: what fits in 16 bits is added there first.
+INLINE void add_products(const uint32_t f, vi *sum, vi *pairs, vi code, const int8_t *q,
+                         const uint32_t c) {
+    const uint32_t n = small_steps(f);
+    if (SMALL_PAIRS && n > 0)
+        add_small(sum, pairs, code, broadcast4(q), c, n);
+    else
+        *sum = dot4_at(*sum, code, q);
+}
+
+// Parts [first, first + side) of a pair times n tokens: to y.
+INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair *at,
+                           const uint32_t j, const uint32_t first, const uint32_t side,
+                           const uint8_t *const *act, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
     const bool halves = s.group == 16, two = s.unit == 32;
     const uint32_t n_codes = s.group / 4, n_bytes = LANES * s.unit_bytes * 2 * s.group / s.unit;
-    vi sum[2][PAIRS_TOKENS];
+    vi sum[2][PAIRS_TOKENS], pairs[2][PAIRS_TOKENS];
     UNROLL(2)
-    for (uint32_t h = 0; h < 2; h++) {
+    for (uint32_t h = first; h < first + side; h++) {
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
@@ -74,23 +93,22 @@ INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair 
     }
     UNROLL(8)
     for (uint32_t c = 0; c < n_codes; c++) {
-        ask(asker, n_bytes, c, n_codes);
+        ask(asker, n_bytes, first * n_codes + c * side, 2 * n_codes, side);
         UNROLL(2)
-        for (uint32_t h = 0; h < 2; h++) {
-            const uint32_t block = halves ? j : two ? 0 : h, first = halves ? 4 * h : 0;
+        for (uint32_t h = first; h < first + side; h++) {
+            const uint32_t block = halves ? j : two ? 0 : h, word = (halves ? 4 * h : 0) + c;
             const uint8_t *p = at->block[h];
             // Else the words of the three blocks in front would be kept for it, on the stack.
             if (f == HT_Q6_K && j == 3 && n > 2) __asm__("" : "+r"(p));
-            vi code = code_of(f, p, 2, at->step, block, first + c);
+            vi code = code_of(f, p, 2, at->step, block, word);
             UNROLL(8)
             for (uint32_t i = 0; i < n; i++)
-                sum[h][i] =
-                    dot4_at(sum[h][i], code, act_of(act, i, halves ? 0 : h)->q + 4 * (first + c));
+                add_products(f, &sum[h][i], &pairs[h][i], code,
+                             act_of(act, i, halves ? 0 : h)->q + 4 * word, c);
         }
     }
-    ask_block(asker, n_bytes);
     UNROLL(2)
-    for (uint32_t h = 0; h < 2; h++) {
+    for (uint32_t h = first; h < first + side; h++) {
         const vf back = back_of(at->scale[h]);
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
@@ -100,9 +118,21 @@ INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair 
                 y[i] = fma_sub(at->min[h], splat(halves ? a->sum_half[h] : a->sum), y[i]);
         }
     }
+}
+
+// A pair times n tokens: the halves of block j of the step; blocks 0 and 1 of a step of two; or two
+// blocks of a format of 32 weights. The activations move on behind it.
+INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair *at,
+                          const uint32_t j, const uint8_t **act, struct asker *asker, vf *y) {
+    const struct shape s = shape_of(f);
+    const uint32_t side = PAIRS_SIDE(n);
+    UNROLL(2)
+    for (uint32_t first = 0; first < 2; first += side)
+        multiply_parts(f, n, at, j, first, side, act, asker, y);
+    ask_block(asker, LANES * s.unit_bytes * 2 * s.group / s.unit);
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
-        act[i] += (halves ? 1 : 2) * sizeof(struct ht_act_q8);
+        act[i] += (s.group == 16 ? 1 : 2) * sizeof(struct ht_act_q8);
         __asm__("" : "+r"(act[i])); // a register each, not sums of others
     }
 }
@@ -115,11 +145,18 @@ INLINE void multiply_unit(const uint32_t f, const uint32_t n, struct rows *w, co
     scales(f, w, scale, min);
     struct pair at = {.block = {w->p, w->p}, .scale = scale, .min = min};
     for (; at.step < s.unit / 32 / s.step; at.step++) {
+        // The first three blocks of a step of Q6_K are alike: one code for them.
+        const uint32_t n_alike = f == HT_Q6_K && PAIRS_ALIKE ? 3 : 0;
+        for (uint32_t j = 0; j < n_alike; j++) {
+            multiply_pair(f, n, &at, 0, act, asker, y);
+            pair_behind(&at, 8 * sizeof(vi));
+            __asm__("" : "+r"(j));
+        }
+        if (n_alike > 0) at.block[0] = at.block[1] = w->p;
         UNROLL(4)
-        for (uint32_t j = 0; j < s.step; j += s.group / 16) {
+        for (uint32_t j = n_alike; j < s.step; j += s.group / 16) {
             multiply_pair(f, n, &at, j, act, asker, y);
-            at.scale += 2;
-            at.min += 2;
+            pair_behind(&at, 0);
         }
     }
     rows_advance(w, s.unit_bytes);
@@ -182,10 +219,10 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
             const uint8_t *act = t->act + i * t->act_stride;
             const struct ht_act_q8 *a = act_of(&act, 0, in_front);
             float *y = t->to + i * t->to_stride + LANES * part;
-            vi sum = start(f, a->bias);
+            vi sum = start(f, a->bias), pairs = sum;
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++)
-                sum = dot4_at(sum, code_of(f, q.p, 1, 0, 0, c), a->q + 4 * c);
+                add_products(f, &sum, &pairs, code_of(f, q.p, 1, 0, 0, c), a->q + 4 * c, c);
             store_floats(y, fold(load_floats(y), sum, scale, back_of(scale), a->scale));
         }
     }
@@ -198,8 +235,10 @@ INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
     case 2: stream(f, 2, w, row_bytes, t); break;
     case 3: stream(f, 3, w, row_bytes, t); break;
     case 4: stream(f, 4, w, row_bytes, t); break;
+#if PAIRS_TOKENS > 4
     case 6: stream(f, 6, w, row_bytes, t); break;
     case 8: stream(f, 8, w, row_bytes, t); break;
+#endif
     default: break;
     }
     if (shape_of(f).unit == 32 && t->n_k / 32 % 2 != 0) last_of_odd(f, w, row_bytes, t);

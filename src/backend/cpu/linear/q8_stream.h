@@ -12,9 +12,11 @@
 
 // Formats that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
-#define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
-#define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
-#define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
+#define STREAM_FEW  (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+#define STREAM_Q5_K (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
+// In two passes, where one is for many tokens; two of two take half as long again as a panel.
+#define STREAM_Q5_K_MOST (STREAM_TOKENS < 6 ? STREAM_TOKENS : 12)
+#define STREAM_NARROW    (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 // Formats that few files have: code for more tokens is not worth its size.
 #define STREAM_RARE (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 #ifndef STREAM_CHAINS
@@ -36,7 +38,8 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     const bool small = s.offset > 0 || s.has_min;
     // Sums of exact integers may be split: few tokens have too few chains to hide a product.
     const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
-    vi sum[STREAM_NARROW][STREAM_CHAINS];
+    const uint32_t n_small = SMALL_PAIRS ? small_steps(f) : 0;
+    vi sum[STREAM_NARROW][STREAM_CHAINS], pairs[STREAM_NARROW];
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
         sum[i][0] = start(f, act_of(act, stride, i)->bias);
@@ -50,7 +53,10 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
-            *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
+            if (n_small > 0)
+                add_small(to, &pairs[i], code, q, c, n_small);
+            else
+                *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
 #if ASK_BY_ADDRESS
             // gcc would put the products off until all lines are asked for.
             __asm__ volatile("" : "+v"(*to));
@@ -102,7 +108,7 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
         UNROLL(4)
         for (uint32_t j = 0; j < 4; j++) {
             const uint8_t *block = act + j * sizeof(struct ht_act_q8);
-            vi sum[STREAM_TOKENS];
+            vi sum[STREAM_TOKENS], pairs[STREAM_TOKENS];
             UNROLL(3)
             for (uint32_t i = 0; i < n; i++)
                 sum[i] = start(f, act_of(block, stride, i)->bias_half[h]);
@@ -111,9 +117,13 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                 vi code = codes_half(f, r, (int)j, (int)c);
                 if (c == 0) ask(asker, n_bytes, 5 * h + 1 + j, 10);
                 UNROLL(3)
-                for (uint32_t i = 0; i < n; i++)
-                    sum[i] = dot4_small(sum[i], code,
-                                        broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4));
+                for (uint32_t i = 0; i < n; i++) {
+                    vi q = broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4);
+                    if (SMALL_PAIRS)
+                        add_small(&sum[i], &pairs[i], code, q, c, small_steps(f));
+                    else
+                        sum[i] = dot4_small(sum[i], code, q);
+                }
             }
             const vf back = back_of(scale[2 * j]), back_second = back_of(scale[2 * j + 1]);
             UNROLL(3)
@@ -184,7 +194,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 INLINE uint32_t stream_limit(const uint32_t f) {
     if (shape_of(f).step >= 4) return f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
     if (f == HT_Q4_1 || f == HT_Q5_0 || f == HT_Q5_1) return STREAM_RARE;
-    if (f == HT_IQ4_NL || f == HT_IQ4_XS) return STREAM_RARE;
+    if (f == HT_IQ4_NL || f == HT_IQ4_XS || f == HT_MXFP4) return STREAM_RARE;
     return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
 }
 
@@ -208,7 +218,6 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
         STREAM_OF(4);
         STREAM_OF(6);
         STREAM_OF(8);
-        STREAM_OF(10);
         STREAM_OF(12);
         STREAM_OF(16);
     default: break;

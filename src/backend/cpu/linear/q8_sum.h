@@ -25,4 +25,35 @@ INLINE vi start(const uint32_t f, int32_t bias) {
     return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));
 }
 
+// How many steps of four products of 127 by a format's codes, unsigned, fit in 16 bits, two by two
+// (half a block's, where it has a scale for each half); 0: none.
+INLINE uint32_t small_steps(const uint32_t f) {
+    switch (f) {
+    case HT_Q4_0:
+    case HT_Q4_1:
+    case HT_Q4_K:
+    case HT_TQ2_0: return 8; // codes of 15 at most
+    case HT_Q5_0:
+    case HT_Q5_1:
+    case HT_Q5_K:
+    case HT_MXFP4: // 31
+    case HT_Q2_K:
+    case HT_Q3_K: return 4;
+    case HT_Q6_K: return 2; // 63
+    default: return 0;
+    }
+}
+
+// Step c of products of which n steps add up in 16 bits, in *pairs, and then in *sum.
+INLINE void add_small(vi *sum, vi *pairs, vi code, vi q, const uint32_t c, const uint32_t n) {
+#if SMALL_PAIRS
+    vi x = mul_pairs(code, q);
+    *pairs = c % n == 0 ? x : (vi)((vu16)*pairs + (vu16)x);
+    __asm__("" : "+v"(*pairs)); // gcc would put additions off and run out of registers
+    if (c % n + 1 == n) *sum = sum_pairs(*sum, *pairs);
+#else
+    (void)sum, (void)pairs, (void)code, (void)q, (void)c, (void)n;
+#endif
+}
+
 #endif

@@ -9,8 +9,16 @@
 #include "backend/cpu/linear/q8_sum.h"
 
 // What a tile's codes are: as the level has them (q8.h), or 0 .. 127, of formats with mins or, at
-// levels that add small pairs, with an offset.
-enum kind { PLAIN, MINS, OFFSET };
+// levels that add small pairs, with an offset; there, those of 0 .. 15 have tiles of their own.
+enum kind { PLAIN, MINS, OFFSET, NIBBLES_MINS, NIBBLES_OFFSET };
+
+INLINE bool has_mins(const enum kind kind) {
+    return kind == MINS || kind == NIBBLES_MINS;
+}
+
+INLINE bool has_offset(const enum kind kind) {
+    return kind == OFFSET || kind == NIBBLES_OFFSET;
+}
 
 INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
@@ -83,18 +91,6 @@ INLINE const struct ht_act_q8 *block_at(const struct place *at, const uint32_t t
     return (const struct ht_act_q8 *)token_at(&at->act, token) + block;
 }
 
-// Step c of n that add up in 16 bits, in *pairs, and then in *sum.
-INLINE void add_small(vi *sum, vi *pairs, vi code, vi q, const uint32_t c, const uint32_t n) {
-#if SMALL_PAIRS
-    vi x = mul_pairs(code, q);
-    *pairs = c == 0 ? x : (vi)((vu16)*pairs + (vu16)x);
-    __asm__("" : "+v"(*pairs)); // gcc would put additions off and run out of registers
-    if (c + 1 == n) *sum = sum_pairs(*sum, *pairs);
-#else
-    (void)sum, (void)pairs, (void)code, (void)q, (void)c, (void)n;
-#endif
-}
-
 // n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
 // products enough to hide how long one takes. half: of the block, for a single part of 16.
 INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind kind,
@@ -102,8 +98,8 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
                        vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t of = 32 / group;
     // Small codes: products of so many steps of four codes fit in 16 bits.
-    const uint32_t n_steps = group / 8;
-    const bool small = SMALL_PAIRS && kind != PLAIN, has_min = kind == MINS;
+    const uint32_t n_steps = kind == NIBBLES_MINS || kind == NIBBLES_OFFSET ? 8 : group / 8;
+    const bool small = SMALL_PAIRS && kind != PLAIN, has_min = has_mins(kind);
     vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     if (n_parts >= of) half = 0;
     UNROLL(2)
@@ -113,7 +109,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
             const struct ht_act_q8 *a = block_at(at, i, p / of);
             int32_t bias = of == 2 ? a->bias_half[half + p % of] : a->bias;
             vi begin = splat_int(bias);
-            if (kind == OFFSET)
+            if (has_offset(kind))
                 begin = (begin >> at->shift) + (HT_SHIFTED - (HT_SHIFTED >> at->shift));
             if (has_min || (CODES_SIGNED && kind == PLAIN)) begin = splat_int(HT_SHIFTED);
             UNROLL(4)
@@ -135,7 +131,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++) {
                     if (small)
-                        add_small(&sum[v], &pairs[p][i][v], w[v], q, c % n_steps, n_steps);
+                        add_small(&sum[v], &pairs[p][i][v], w[v], q, c, n_steps);
                     else
                         sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
                 }
@@ -189,7 +185,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
     struct place at = {codes_of(p) + 4 * row, p->scale + row, p->back + row,
                        p->min + row,          p->part_bytes,  0,
                        tokens_of(t, token, n)};
-    if (kind == OFFSET) at.shift = __builtin_ctz(128u / (unsigned)offset);
+    if (has_offset(kind)) at.shift = __builtin_ctz(128u / (unsigned)offset);
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);

@@ -107,7 +107,7 @@ void ht_linear_repack(const struct ht_linear_kernels *k, enum ht_format f, uint3
                              .rest = n_bytes % 4,
                              .leads = rest_leads(f),
                              .in_turn = info->block_len == HT_Q8_BLOCK,
-                             .flip = f == HT_Q8_0 ? 0x80808080u : 0};
+                             .flip = f == HT_Q8_0 && !k->signed_codes ? 0x80808080u : 0};
     const uint32_t n_rows = ht_repacked_rows(k, f);
     to += row_begin * row_bytes;
     for (size_t row = row_begin; row < row_end; row += n_rows)

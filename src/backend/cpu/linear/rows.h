@@ -15,9 +15,9 @@
 // what a stream of few tokens waits for. It takes 18 registers.
 #define Q4_0_FOURS HT_N_FORMATS
 
-// What makes the level's codes of those of Q8_0: repacked ones are unsigned already.
+// What makes the level's codes of those of Q8_0: repacked ones are that already.
 #ifdef REPACKED
-#define Q8_0_FLIP (CODES_SIGNED ? 0x80 : 0)
+#define Q8_0_FLIP 0
 #else
 #define Q8_0_FLIP (CODES_SIGNED ? 0 : 0x80)
 #endif
@@ -68,7 +68,9 @@ INLINE vf half_high(vi x) {
 
 // The n-bit field at bit `at` of each lane.
 INLINE vi field(vi x, const int at, const int n) {
-    return (vi)((vu32)x >> at) & ((1 << n) - 1);
+    x = (vi)((vu32)x >> at);
+    if (at + n < 32) x &= (1 << n) - 1;
+    return x;
 }
 
 INLINE vf scaled(vf d, vi s) {
@@ -98,18 +100,21 @@ INLINE vi bits(vi x, const int n, const int mask) {
 
 // ---- scales ------------------------------------------------------------------------------------
 
+// scale[j] = d times byte j of each lane.
+INLINE void scaled_bytes(vf d, vi x, vf *scale) {
+    UNROLL(4)
+    for (int j = 0; j < 4; j++) scale[j] = scaled(d, field(x, 8 * j, 8));
+}
+
 INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
     vi h[4];
     load16(w, 0, h);
     vf d = half_low(h[0]), dmin = half_high(h[0]);
-    UNROLL(4)
-    for (int j = 0; j < 4; j++) {
-        vi top_s = field(h[1], 8 * j + 6, 2) << 4, top_m = field(h[2], 8 * j + 6, 2) << 4;
-        scale[j] = scaled(d, field(h[1], 8 * j, 6));
-        min[j] = scaled(dmin, field(h[2], 8 * j, 6));
-        scale[j + 4] = scaled(d, field(h[3], 8 * j, 4) | top_s);
-        min[j + 4] = scaled(dmin, field(h[3], 8 * j + 4, 4) | top_m);
-    }
+    // Six bits each; the upper two of the second four stand behind those of the first.
+    scaled_bytes(d, h[1] & bytes(63), scale);
+    scaled_bytes(dmin, h[2] & bytes(63), min);
+    scaled_bytes(d, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
+    scaled_bytes(dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
 }
 
 INLINE void scales_q6_k(const struct rows *w, vf *scale) {

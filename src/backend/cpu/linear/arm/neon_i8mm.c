@@ -51,7 +51,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead) {
     (void)offset;
-    const bool has_min = kind == MINS;
+    const bool has_min = has_mins(kind);
     const uint32_t pairs = (n + 1) / 2;
     const uint8_t *act = t->act + token * t->act_stride, *code = (uint8_t *)p->code + 4 * row;
     const float *scale = p->scale + row, *min = p->min + row;

@@ -2,24 +2,15 @@
 // The linear kernels of the level avx2vnni: vpdpbusd on 256 bits, unsigned codes as in avx512vnni,
 // everything else as in avx2. tests/kern builds this file a second time with AVX-512's encoding of
 // the same instruction, for machines that have only that one. No state; any thread.
-#include "backend/cpu/linear/x86/vec_avx2.h"
+#include "backend/cpu/linear/x86/vnni_avx2.h"
 
-#define CODES_SIGNED   0
 #define TILE_VECTORS   1
 #define TILE_TOKENS    6
-#define STREAM_TOKENS  3
+#define STREAM_TOKENS  2
 #define ASK_BY_ADDRESS 1
 
-INLINE vi dot4(vi acc, vi code, vi q) {
-#if defined(__AVXVNNI__)
-    return (vi)_mm256_dpbusd_avx_epi32((__m256i)acc, (__m256i)code, (__m256i)q);
-#else
-    return (vi)_mm256_dpbusd_epi32((__m256i)acc, (__m256i)code, (__m256i)q);
-#endif
-}
-#define dot4_small dot4
-
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/x86/avx2_repacked.h"
 #include "backend/cpu/linear/x86/float.h"
 
 const struct ht_linear_kernels ht_linear_avx2vnni = {
@@ -33,4 +24,7 @@ const struct ht_linear_kernels ht_linear_avx2vnni = {
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
                Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+    .repacked = {AVX2_REPACKED_FLOATS,
+                 AVX2_REPACKED_CODES(HT_AVX2VNNI_REPACKED, 4, 4, tile_32, tile_32, tile_32_min,
+                                     tile_32_min, tile_16)},
 };

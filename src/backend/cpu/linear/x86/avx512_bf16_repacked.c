@@ -5,9 +5,8 @@
 
 #define REPACKED
 
+#include "backend/cpu/linear/x86/repacked.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
-
-#include "backend/cpu/linear/ask.h"
 
 #define ACT_BYTES sizeof(uint16_t)
 #define MOST      8

@@ -13,6 +13,10 @@
 #include "backend/cpu/linear/x86/vec_avx512.h"
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
+#define PAIRS_TOKENS  8
+#define PAIRS_ALIKE   0 // one code for three blocks: 2 to 9 % slower
+#define PAIRS_SIDE(n) 2 // vpdpbusd is waited for longer than eight others take
+
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_pairs.h"
 #include "backend/cpu/linear/q8_tile.h"

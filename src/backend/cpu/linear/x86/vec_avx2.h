@@ -62,6 +62,7 @@ INLINE void store_bytes(int8_t *p, vi x) {
     _mm_storel_epi64((void *)p, _mm_packs_epi16(words, words));
 }
 
+#ifndef REPACKED // else words lie as they are wanted (vec.h)
 // Two rows' 16 bytes as the halves of a register.
 INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const void *)a));
@@ -118,11 +119,36 @@ INLINE vi byte_rows(const struct rows *w, const size_t at) {
     return (vi)_mm256_cvtepu8_epi32(x);
 }
 
+#else
+// f16 beside each other.
+INLINE vf halves(const uint8_t *p) {
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+}
+// The f16, or the byte, that is left of each row's block.
+INLINE vf half_rows(const struct rows *w, const size_t at) {
+    (void)at;
+    return halves(w->rest);
+}
+INLINE vi byte_rows(const struct rows *w, const size_t at) {
+    (void)at;
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->rest)));
+}
+#endif
+
 // The f16 in the low half of each lane.
 INLINE vf half_low(vi x) {
     __m256i low = _mm256_and_si256((__m256i)x, _mm256_set1_epi32(0xffff));
     __m128i lo = _mm256_castsi256_si128(low), hi = _mm256_extracti128_si256(low, 1);
     return (vf)_mm256_cvtph_ps(_mm_packus_epi32(lo, hi));
+}
+
+// The bits of a where mask has ones, else those of b.
+INLINE vi choose(vi mask, vi a, vi b) {
+    return (a & mask) | (b & ~mask);
+}
+// A signed byte a lane.
+INLINE vi signed_bytes(const uint8_t *p) {
+    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p));
 }
 
 // low | (high & mask)

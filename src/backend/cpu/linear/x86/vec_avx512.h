@@ -216,10 +216,14 @@ INLINE vi byte_rows(const struct rows *w, const size_t at) {
 }
 
 #else
+// f16 beside each other.
+INLINE vf halves(const uint8_t *p) {
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
 // The f16, or the byte, that is left of each row's block.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     (void)at;
-    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)(w->rest)));
+    return halves(w->rest);
 }
 INLINE vi byte_rows(const struct rows *w, const size_t at) {
     (void)at;

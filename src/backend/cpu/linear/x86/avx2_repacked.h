@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Packers and streams of repacked weights (linear.h) with AVX2: of codes without VNNI
+// (avx2_repacked.c) and with it (avx2vnni_repacked.c), of F16 and BF16 (avx2_float_repacked.c).
+#ifndef HT_LINEAR_X86_AVX2_REPACKED_H
+#define HT_LINEAR_X86_AVX2_REPACKED_H
+
+#include "backend/cpu/linear/x86/float.h"
+
+// The name of function x; tests/kern builds the latter a second time, with another.
+#define HT_AVX2_REPACKED(x) ht_avx2_repacked_##x
+#ifndef HT_AVX2VNNI_REPACKED
+#define HT_AVX2VNNI_REPACKED(x) ht_avx2vnni_repacked_##x
+#endif
+
+#define CODES_OF(name)                                                                             \
+    ht_pack_fn name(pack_q4_0), name(pack_q8_0), name(pack_q4_k), name(pack_q5_k),                 \
+        name(pack_q6_k);                                                                           \
+    ht_stream_fn name(stream_q4_0), name(stream_q8_0), name(stream_q4_k), name(stream_q5_k),       \
+        name(stream_q6_k)
+CODES_OF(HT_AVX2_REPACKED);
+CODES_OF(HT_AVX2VNNI_REPACKED);
+#undef CODES_OF
+
+ht_pack_fn HT_AVX2_REPACKED(pack_f16), HT_AVX2_REPACKED(pack_bf16);
+ht_stream_fn HT_AVX2_REPACKED(stream_f16), HT_AVX2_REPACKED(stream_bf16);
+
+// A row of a level's table, by the names of its functions, and its tile: streams of up to `tokens`,
+// in passes up to `most`.
+#define AVX2_REPACKED(name, format, tile, tokens, most)                                            \
+    { name(pack_##format), tile, name(stream_##format), tokens, most }
+// The rows of F16 and BF16.
+#define AVX2_REPACKED_FLOATS                                                                       \
+    [HT_F16] = AVX2_REPACKED(HT_AVX2_REPACKED, f16, ht_tile_f32_avx2, 3, 4),                       \
+    [HT_BF16] = AVX2_REPACKED(HT_AVX2_REPACKED, bf16, ht_tile_f32_avx2, 3, 4)
+// The rows of codes, by the level's tiles; of Q4_0 and Q4_K, and of Q8_0, up to how many tokens go
+// through streams.
+#define AVX2_REPACKED_CODES(name, most, most_q8_0, t_q4_0, t_q8_0, t_q4_k, t_q5_k, t_q6_k)         \
+    [HT_Q4_0] = AVX2_REPACKED(name, q4_0, t_q4_0, 4, most),                                        \
+    [HT_Q8_0] = AVX2_REPACKED(name, q8_0, t_q8_0, 4, most_q8_0),                                   \
+    [HT_Q4_K] = AVX2_REPACKED(name, q4_k, t_q4_k, 4, most),                                        \
+    [HT_Q5_K] = AVX2_REPACKED(name, q5_k, t_q5_k, 4, 4),                                           \
+    [HT_Q6_K] = AVX2_REPACKED(name, q6_k, t_q6_k, 4, 4)
+
+#endif

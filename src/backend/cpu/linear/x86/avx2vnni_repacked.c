@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Packers and streams of codes that were repacked (linear.h), for the level avx2vnni. No state; any
+// thread.
+#define REPACKED
+
+#include "backend/cpu/linear/x86/avx2_repacked.h"
+#include "backend/cpu/linear/x86/vnni_avx2.h"
+
+#define PAIRS_SIDE(n) 2 // vpdpbusd is waited for longer than four others take
+#define NAME          HT_AVX2VNNI_REPACKED
+
+#include "backend/cpu/linear/x86/repacked_codes.h"
