@@ -30,12 +30,17 @@ struct bench {
 
 struct test { // one row of the table
     bool generate;
+    bool reads; // mostly: how fast the weights are read is measured beside each repetition
     uint32_t n, depth, seqs;
     double best, median, worst; // tokens a second
+    // Where there are ceilings: the share is the median over the repetitions, each beside its own
+    // reading; the speed of reading is their median, or that of the start.
+    double read_share, read_bytes_s;
     // Of one token, where there are ceilings: bytes and multiply-adds, and the seconds that these
     // take at the ceilings.
     double bytes, macs, compute_s;
     struct kinds steps; // with --steps: of one more repetition
+    double steps_read_bytes_s;
 };
 
 void bench_print_head(struct bench *b);

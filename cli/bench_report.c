@@ -7,10 +7,6 @@
 
 // ---- shares
 
-static double read_share(const struct bench *b, double bytes_s) {
-    return bytes_s / b->ceilings.read_bytes_s;
-}
-
 static double sum_ns(const struct kinds *k) {
     double sum = 0;
     for (size_t i = 0; i < k->n; i++) sum += (double)k->items[i].ns;
@@ -62,7 +58,7 @@ static void table_steps(const struct bench *b, const struct test *t) {
         printf("  %-31s %6.1f %% %9.2f ms", name, total > 0 ? 100 * s / total * 1e9 : 0, 1e3 * s);
         if (s > 0 && k->bytes + k->macs > 0) {
             printf("    "); // below the columns of the row
-            print_rates(k->bytes / s, read_share(b, k->bytes / s), k->macs / s,
+            print_rates(k->bytes / s, k->bytes / s / t->steps_read_bytes_s, k->macs / s,
                         hearth_ceilings_seconds(&b->ceilings, k) / s);
         }
         putchar('\n');
@@ -75,7 +71,7 @@ static void table_row(const struct bench *b, const struct test *t) {
     snprintf(spread, sizeof(spread), "%.1f - %.1f", t->worst, t->best);
     printf("%-16s %5u %6u %9.1f  %17s", name, t->seqs, t->depth, t->median, spread);
     if (b->has_ceilings) {
-        print_rates(t->bytes * t->median, read_share(b, t->bytes * t->median), t->macs * t->median,
+        print_rates(t->bytes * t->median, t->read_share, t->macs * t->median,
                     t->compute_s * t->median);
     }
     putchar('\n');
@@ -111,7 +107,7 @@ static void json_head(struct bench *b) {
 static void json_steps(const struct bench *b, const struct test *t) {
     double total = sum_ns(&t->steps);
     bool first = true;
-    printf(", \"steps\": [");
+    printf(", \"steps_read_bytes_s\": %.0f, \"steps\": [", t->steps_read_bytes_s);
     for (size_t i = 0; i < t->steps.n; i++) {
         const struct hearth_step_kind *k = &t->steps.items[i];
         double s = (double)k->ns * 1e-9;
@@ -127,7 +123,7 @@ static void json_steps(const struct bench *b, const struct test *t) {
                k->n_steps, s, total > 0 ? s / total * 1e9 : 0, k->bytes, k->macs);
         if (s > 0 && k->bytes > 0) {
             printf(", \"bytes_s\": %.0f, \"read_share\": %.6f", k->bytes / s,
-                   read_share(b, k->bytes / s));
+                   k->bytes / s / t->steps_read_bytes_s);
         }
         if (s > 0 && k->macs > 0) {
             printf(", \"macs_s\": %.0f, \"ceiling_share\": %.6f", k->macs / s,
@@ -145,8 +141,9 @@ static void json_row(const struct bench *b, const struct test *t) {
            t->median, t->worst, t->best);
     if (b->has_ceilings) {
         printf(", \"token_bytes\": %.1f, \"token_macs\": %.1f, \"bytes_s\": %.0f, "
-               "\"read_share\": %.6f, \"macs_s\": %.0f, \"ceiling_share\": %.6f",
-               t->bytes, t->macs, t->bytes * t->median, read_share(b, t->bytes * t->median),
+               "\"read_bytes_s\": %.0f, \"read_share\": %.6f, \"macs_s\": %.0f, "
+               "\"ceiling_share\": %.6f",
+               t->bytes, t->macs, t->bytes * t->median, t->read_bytes_s, t->read_share,
                t->macs * t->median, t->compute_s * t->median);
     }
     if (b->a->steps) json_steps(b, t);

@@ -9,7 +9,11 @@
 
 #define AT(field) offsetof(struct args, field)
 
-enum { CEILING_MS = 300 }; // for each of four numbers
+enum {
+    CEILING_MS = 300, // for each of four numbers
+    BESIDE_MS = 1,    // for reading beside a repetition: two passes over the weights, or more
+    FEW_TOKENS = 16,  // a prompt of more multiplies longer than it reads
+};
 // The memory that the ceilings were measured in is given back, and a virtual machine hands it on to
 // its host: for so long after it was measured the processors have that to do, too.
 #define SETTLE_S 3.0
@@ -90,32 +94,45 @@ static size_t lanes_tokens(const struct lane *lanes, size_t n) {
 struct result {
     double seconds, n_tokens; // prompt tokens, or those generated
     struct kinds work;        // of the passes in these seconds
+    double read_bytes_s;      // the weights alone, right before and right after them
 };
 
+// Adds half of what is measured now to r: it is called on both sides of the passes, since the
+// memory of a shared machine may change its speed within seconds.
+static int read_beside(struct bench *b, const struct test *t, struct result *r) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    double bytes_s = b->weights_bytes_s;
+    if (t->reads && hearth_engine_read_speed(b->engine, BESIDE_MS, &bytes_s, &err))
+        return fail_error(&err);
+    r->read_bytes_s += bytes_s / 2;
+    return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
+}
+
 // Counts from here on, where there are ceilings to compare with.
-static int begin_work(struct bench *b, bool timed) {
+static int begin_work(struct bench *b, const struct test *t, bool timed, struct result *r) {
     struct hearth_error err = {HEARTH_OK, ""};
     enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
-    if (!b->has_ceilings) return EXIT_FINE;
+    int code = read_beside(b, t, r);
+    if (code || !b->has_ceilings) return code;
     return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
 }
 
-static int end_work(struct bench *b, struct kinds *out) {
+static int end_work(struct bench *b, const struct test *t, struct result *r) {
     struct hearth_step_kind k;
-    out->n = 0;
-    while (b->has_ceilings && hearth_engine_step_kind(b->engine, out->n, &k)) {
-        if (out->n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
-        out->items[out->n++] = k;
+    r->work.n = 0;
+    while (b->has_ceilings && hearth_engine_step_kind(b->engine, r->work.n, &k)) {
+        if (r->work.n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
+        r->work.items[r->work.n++] = k;
     }
-    return EXIT_FINE;
+    return read_beside(b, t, r);
 }
 
-static int time_prompts(struct bench *b, bool timed, struct result *r) {
-    int code = begin_work(b, timed);
+static int time_prompts(struct bench *b, const struct test *t, bool timed, struct result *r) {
+    int code = begin_work(b, t, timed, r);
     double begin = now_s();
     for (size_t n_active = 1; n_active && !code;) code = step(b, &n_active);
     r->seconds = now_s() - begin;
-    return code ? code : end_work(b, &r->work);
+    return code ? code : end_work(b, t, r);
 }
 
 // n passes, counted from when every sequence has its first token.
@@ -124,13 +141,13 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     int code = EXIT_FINE;
     size_t n_active = 1;
     while (*n_started < t->seqs && n_active && !code) code = step(b, &n_active);
-    if (!code) code = begin_work(b, timed);
+    if (!code) code = begin_work(b, t, timed, r);
     size_t before = lanes_tokens(lanes, t->seqs);
     double begin = now_s();
     for (uint32_t i = 0; i < t->n && n_active && !code; i++) code = step(b, &n_active);
     r->seconds = now_s() - begin;
     r->n_tokens = (double)(lanes_tokens(lanes, t->seqs) - before);
-    return code ? code : end_work(b, &r->work);
+    return code ? code : end_work(b, t, r);
 }
 
 // Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
@@ -145,7 +162,7 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
     }
     if (!code) {
         code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
-                           : time_prompts(b, timed, r);
+                           : time_prompts(b, t, timed, r);
     }
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
@@ -189,6 +206,18 @@ static int compare_doubles(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+// Sorts the values.
+static double median(double *values, size_t n) {
+    qsort(values, n, sizeof(*values), compare_doubles);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static double share_of_reading(const struct result *r) {
+    double bytes = 0;
+    for (size_t i = 0; i < r->work.n; i++) bytes += r->work.items[i].bytes;
+    return r->seconds > 0 && r->read_bytes_s > 0 ? bytes / r->seconds / r->read_bytes_s : 0;
+}
+
 static void set_work(const struct bench *b, const struct result *r, struct test *t) {
     t->bytes = t->macs = t->compute_s = 0;
     for (size_t i = 0; i < r->work.n && r->n_tokens > 0; i++) {
@@ -202,21 +231,26 @@ static void set_work(const struct bench *b, const struct result *r, struct test 
 static int run_test(struct bench *b, struct test *t) {
     size_t n = (size_t)b->a->reps;
     struct result r = {0};
-    double *rates = calloc(n, sizeof(*rates));
+    double *rates = calloc(3 * n, sizeof(*rates));
     if (!rates) return fail("out of memory");
+    double *shares = rates + n, *reads = rates + 2 * n;
     int code = EXIT_FINE;
     for (size_t i = 0; i < n && !code; i++) {
         code = run_once(b, t, i + 1, false, &r);
         rates[i] = r.seconds > 0 ? r.n_tokens / r.seconds : 0;
+        shares[i] = share_of_reading(&r);
+        reads[i] = r.read_bytes_s;
     }
     if (!code) {
-        qsort(rates, n, sizeof(*rates), compare_doubles);
+        t->median = median(rates, n);
         t->worst = rates[0];
         t->best = rates[n - 1];
-        t->median = n % 2 ? rates[n / 2] : (rates[n / 2 - 1] + rates[n / 2]) / 2;
+        t->read_share = median(shares, n);
+        t->read_bytes_s = median(reads, n);
         set_work(b, &r, t);
         if (b->a->steps) code = run_once(b, t, n + 1, true, &r);
         if (b->a->steps) t->steps = r.work;
+        if (b->a->steps) t->steps_read_bytes_s = r.read_bytes_s;
     }
     free(rates);
     return code;
@@ -266,6 +300,7 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
     struct test t = {
         .generate = generate, .n = (uint32_t)n, .depth = (uint32_t)depth, .seqs = (uint32_t)seqs};
     if (n == 0) return EXIT_FINE;
+    t.reads = b->has_ceilings && (generate || (n + depth) * seqs <= FEW_TOKENS);
     progress_begin(&b->progress, generate ? "generating" : "reading prompts", "");
     int code = run_test(b, &t);
     progress_end(&b->progress);
@@ -279,8 +314,11 @@ static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
     struct result r;
     int code;
+    bool settles = now_s() < b->settled_s;
+    progress_begin(&b->progress, settles ? "waiting for the system to settle" : "warming up", "");
     do code = run_once(b, &t, 0, false, &r);
     while (!code && now_s() < b->settled_s);
+    progress_end(&b->progress);
     return code;
 }
 
@@ -373,8 +411,10 @@ const struct command command_bench = {
     .text = "Measures how fast prompts are read and tokens are generated, with random tokens. "
             "Each run is repeated; the median of its tokens a second is printed, the slowest and "
             "the fastest repetition, the bytes of weights, keys and values read in a second and "
-            "the multiply-adds, each with its share of what this machine can do, which is measured "
-            "first, on the same number of threads. Every combination of the lists is run.",
+            "the multiply-adds, each with its share of what the same number of threads can do on "
+            "this machine: multiplying, which is measured first, and reading the weights, which is "
+            "measured before and after each repetition (for prompts of more than 16 tokens first, "
+            "too). Every combination of the lists is run.",
     .groups = bench_groups,
     .n_groups = sizeof(bench_groups) / sizeof(bench_groups[0]),
     .run = run,
