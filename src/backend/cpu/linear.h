@@ -113,11 +113,11 @@ HT_MUST_CHECK enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n
 // a group), two blocks of the format (of BF16 pairs of weights) at a time, or the last one alone:
 // first of each block what fills no 32-bit word of every row (an f16 scale; of F16 the weight
 // itself), then the words, word i of every row beside each other, those of two blocks of 32 weights
-// in turn. Codes of Q8_0 are + 128, unsigned, where the level has VNNI. A block of Q6_K is 16 scales, each a byte of every
-// row, then two steps of four blocks of 32 codes: three have a byte a code, of which the upper two
-// bits hold the fourth's, the least in the first; words of a block's two halves stand in turn. Rows
-// of one group begin where the file's layout has its first row, and products are the same bit for
-// bit.
+// in turn. Codes of Q8_0 are + 128, unsigned, where the level has VNNI. A block of Q6_K is 16
+// scales, each a byte of every row, then two steps of four blocks of 32 codes: three have a byte a
+// code, of which the upper two bits hold the fourth's, the least in the first; words of a block's
+// two halves stand in turn. Rows of one group begin where the file's layout has its first row, and
+// products are the same bit for bit.
 //
 // Whether the level has kernels for that and the shape has it: n_out is a multiple of
 // HT_ROW_GROUP.
