@@ -134,11 +134,3 @@ bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n) {
     if (*n > m->len) *n = m->len; // the last page may reach beyond the file
     return found;
 }
-
-void ht_map_will_need(const struct ht_map *m, size_t offset, size_t n) {
-    if (offset >= m->len) return;
-    if (n > m->len - offset) n = m->len - offset;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t begin = offset - offset % page; // data itself lies on a page
-    madvise((void *)(uintptr_t)(m->data + begin), offset - begin + n, MADV_WILLNEED);
-}

@@ -28,7 +28,5 @@ void ht_map_close(struct ht_map *m); // accepts a zeroed one; zeroes it
 // Bytes of it that lie on 2 MB pages now, as far as they were touched (/proc/self/smaps); false
 // where the system does not tell. Takes some milliseconds for each gigabyte on small pages.
 bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n);
-// Asks the system to read [offset, offset + n) in the background; only advice.
-void ht_map_will_need(const struct ht_map *m, size_t offset, size_t n);
 
 #endif

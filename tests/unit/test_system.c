@@ -152,10 +152,6 @@ static void test_map_reads(void **state) {
     struct hearth_error err;
     assert_int_equal(ht_map_open(path, &m, &err), HEARTH_OK);
     assert_int_equal(m.len, n);
-    ht_map_will_need(&m, 0, n);
-    ht_map_will_need(&m, 5000, SIZE_MAX);
-    ht_map_will_need(&m, n, 1);
-    ht_map_will_need(&m, SIZE_MAX, SIZE_MAX);
     unlink(path); // the mapping keeps the file
     assert_memory_equal(m.data, data, n);
     ht_map_close(&m);
@@ -168,7 +164,6 @@ static void test_map_reads(void **state) {
     assert_int_equal(ht_map_open(path, &m, &err), HEARTH_OK);
     assert_null(m.data);
     assert_int_equal(m.len, 0);
-    ht_map_will_need(&m, 0, 1);
     ht_map_close(&m);
 }
 

@@ -181,20 +181,5 @@ extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht
 // Pieces that levels share.
 void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
 ht_act_fn ht_act_bf16_scalar;
-ht_pack_fn ht_pack_codes_signed;   // any format of codes; bytes are code - offset
-ht_pack_fn ht_pack_codes_unsigned; // bytes are code - offset + 128, with mins code
-ht_pack_fn ht_pack_float;          // F32, F16, BF16 to a panel of f32
-
-// The rows of the table for a level whose int8 kernels are pack, t32, t32m, t16, t16m (by group and
-// whether there are mins).
-#define HT_LINEAR_CODE_FORMATS(pack, t32, t32m, t16, t16m)                                         \
-    [HT_Q4_0] = {pack, t32, NULL, 0, 0}, [HT_Q4_1] = {pack, t32m, NULL, 0, 0},                     \
-    [HT_Q5_0] = {pack, t32, NULL, 0, 0}, [HT_Q5_1] = {pack, t32m, NULL, 0, 0},                     \
-    [HT_Q8_0] = {pack, t32, NULL, 0, 0}, [HT_Q2_K] = {pack, t16m, NULL, 0, 0},                     \
-    [HT_Q3_K] = {pack, t16, NULL, 0, 0}, [HT_Q4_K] = {pack, t32m, NULL, 0, 0},                     \
-    [HT_Q5_K] = {pack, t32m, NULL, 0, 0}, [HT_Q6_K] = {pack, t16, NULL, 0, 0},                     \
-    [HT_IQ3_S] = {pack, t32, NULL, 0, 0}, [HT_IQ4_NL] = {pack, t32, NULL, 0, 0},                   \
-    [HT_IQ4_XS] = {pack, t32, NULL, 0, 0}, [HT_TQ1_0] = {pack, t32, NULL, 0, 0},                   \
-    [HT_TQ2_0] = {pack, t32, NULL, 0, 0}, [HT_MXFP4] = {pack, t32, NULL, 0, 0}
 
 #endif

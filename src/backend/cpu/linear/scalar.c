@@ -85,8 +85,9 @@ void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst) {
 
 // ---- packers -----------------------------------------------------------------------------------
 
+// Of any format of codes: bytes are code - offset.
 static void pack_codes(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
-                       uint32_t n_k, const struct ht_panel *p, uint8_t offset) {
+                       uint32_t n_k, const struct ht_panel *p) {
     const struct ht_codes *c = f->codes;
     uint32_t *panel = p->code;
     uint8_t code[256];
@@ -95,7 +96,7 @@ static void pack_codes(const struct ht_format_info *f, const uint8_t *w, size_t 
         const uint8_t *block = w + r * row_bytes;
         for (uint32_t k = 0; k < n_k; k += f->block_len, block += f->block_bytes) {
             c->unpack(block, code, scale, min);
-            for (uint32_t i = 0; i < f->block_len; i++) code[i] = (uint8_t)(code[i] - offset);
+            for (uint32_t i = 0; i < f->block_len; i++) code[i] = (uint8_t)(code[i] - c->offset);
             for (uint32_t i = 0; i < f->block_len; i += 4)
                 memcpy(&panel[(k + i) / 4 * HT_ROW_GROUP + r], &code[i], 4);
             for (uint32_t g = 0; g < f->block_len / c->group; g++) {
@@ -106,19 +107,9 @@ static void pack_codes(const struct ht_format_info *f, const uint8_t *w, size_t 
     }
 }
 
-void ht_pack_codes_signed(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
-                          uint32_t n_k, const struct ht_panel *p) {
-    pack_codes(f, w, row_bytes, n_k, p, f->codes->offset);
-}
-
-void ht_pack_codes_unsigned(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
-                            uint32_t n_k, const struct ht_panel *p) {
-    const struct ht_codes *c = f->codes;
-    pack_codes(f, w, row_bytes, n_k, p, (uint8_t)(c->has_min ? c->offset : c->offset - 128));
-}
-
-void ht_pack_float(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
-                   const struct ht_panel *p) {
+// F32, F16 and BF16 to a panel of f32.
+static void pack_float(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                       uint32_t n_k, const struct ht_panel *p) {
     float *panel = p->code, row[HT_CHUNK_FLOAT];
     for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
         f->to_f32(w + r * row_bytes, row, n_k);
@@ -183,9 +174,23 @@ const struct ht_linear_kernels ht_linear_scalar = {
     .bf16_bytes = 4,
     .act_q8 = ht_act_q8_scalar,
     .act_bf16 = ht_act_bf16_scalar,
-    .format = {[HT_F32] = {ht_pack_float, tile_f32, NULL, 0, 0},
-               [HT_F16] = {ht_pack_float, tile_f32, NULL, 0, 0},
-               [HT_BF16] = {ht_pack_float, tile_f32, NULL, 0, 0},
-               HT_LINEAR_CODE_FORMATS(ht_pack_codes_signed, tile_q8_32, tile_q8_32_min, tile_q8_16,
-                                      tile_q8_16_min)},
+    .format = {[HT_F32] = {pack_float, tile_f32, NULL, 0, 0},
+               [HT_F16] = {pack_float, tile_f32, NULL, 0, 0},
+               [HT_BF16] = {pack_float, tile_f32, NULL, 0, 0},
+               [HT_Q4_0] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_Q4_1] = {pack_codes, tile_q8_32_min, NULL, 0, 0},
+               [HT_Q5_0] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_Q5_1] = {pack_codes, tile_q8_32_min, NULL, 0, 0},
+               [HT_Q8_0] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_Q2_K] = {pack_codes, tile_q8_16_min, NULL, 0, 0},
+               [HT_Q3_K] = {pack_codes, tile_q8_16, NULL, 0, 0},
+               [HT_Q4_K] = {pack_codes, tile_q8_32_min, NULL, 0, 0},
+               [HT_Q5_K] = {pack_codes, tile_q8_32_min, NULL, 0, 0},
+               [HT_Q6_K] = {pack_codes, tile_q8_16, NULL, 0, 0},
+               [HT_IQ3_S] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_IQ4_NL] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_IQ4_XS] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_TQ1_0] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_TQ2_0] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_MXFP4] = {pack_codes, tile_q8_32, NULL, 0, 0}},
 };

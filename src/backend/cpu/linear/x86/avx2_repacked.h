@@ -24,21 +24,13 @@ CODES_OF(HT_AVX2VNNI_REPACKED);
 ht_pack_fn HT_AVX2_REPACKED(pack_f16), HT_AVX2_REPACKED(pack_bf16);
 ht_stream_fn HT_AVX2_REPACKED(stream_f16), HT_AVX2_REPACKED(stream_bf16);
 
-// A row of a level's table, by the names of its functions, and its tile: streams of up to `tokens`,
-// in passes up to `most`.
+// A row of a level's table, by the macro above that names its functions, and its tile: streams of
+// up to `tokens`, in passes up to `most`.
 #define AVX2_REPACKED(name, format, tile, tokens, most)                                            \
     { name(pack_##format), tile, name(stream_##format), tokens, most }
 // The rows of F16 and BF16.
 #define AVX2_REPACKED_FLOATS                                                                       \
     [HT_F16] = AVX2_REPACKED(HT_AVX2_REPACKED, f16, ht_tile_f32_avx2, 3, 4),                       \
     [HT_BF16] = AVX2_REPACKED(HT_AVX2_REPACKED, bf16, ht_tile_f32_avx2, 3, 4)
-// The rows of codes, by the level's tiles; of Q4_0 and Q4_K, and of Q8_0, up to how many tokens go
-// through streams.
-#define AVX2_REPACKED_CODES(name, most, most_q8_0, t_q4_0, t_q8_0, t_q4_k, t_q5_k, t_q6_k)         \
-    [HT_Q4_0] = AVX2_REPACKED(name, q4_0, t_q4_0, 4, most),                                        \
-    [HT_Q8_0] = AVX2_REPACKED(name, q8_0, t_q8_0, 4, most_q8_0),                                   \
-    [HT_Q4_K] = AVX2_REPACKED(name, q4_k, t_q4_k, 4, most),                                        \
-    [HT_Q5_K] = AVX2_REPACKED(name, q5_k, t_q5_k, 4, 4),                                           \
-    [HT_Q6_K] = AVX2_REPACKED(name, q6_k, t_q6_k, 4, 4)
 
 #endif
