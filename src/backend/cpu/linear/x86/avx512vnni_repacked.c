@@ -16,22 +16,10 @@
 #define PAIRS_TOKENS  8
 #define PAIRS_ALIKE   0 // one code for three blocks: 2 to 9 % slower
 #define PAIRS_SIDE(n) 2 // vpdpbusd is waited for longer than eight others take
+#define NAME(x)       ht_repacked_##x
 
-#include "backend/cpu/linear/q8_pack.h"
-#include "backend/cpu/linear/q8_pairs.h"
 #include "backend/cpu/linear/q8_tile.h"
-
-#define FORMAT(id, name)                                                                           \
-    PACK(, id, ht_repacked_pack_##name)                                                            \
-    void ht_repacked_stream_##name(const uint8_t *w, size_t row_bytes,                             \
-                                   const struct ht_tile_args *t) {                                 \
-        streams(id, w, row_bytes, t);                                                              \
-    }
-FORMAT(HT_Q4_0, q4_0)
-FORMAT(HT_Q8_0, q8_0)
-FORMAT(HT_Q4_K, q4_k)
-FORMAT(HT_Q5_K, q5_k)
-FORMAT(HT_Q6_K, q6_k)
+#include "backend/cpu/linear/x86/repacked_codes.h"
 
 void ht_repacked_tile_q8_0(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(32, PLAIN, 0, p, t);

@@ -25,5 +25,6 @@ INLINE vi dot4(vi acc, vi code, vi q) {
     __m256i signed_q = _mm256_sign_epi8((__m256i)q, (__m256i)code);
     return dot4_small(acc, (vi)_mm256_abs_epi8((__m256i)code), (vi)signed_q);
 }
+#define dot4_at(acc, code, q) dot4(acc, code, broadcast4(q))
 
 #endif

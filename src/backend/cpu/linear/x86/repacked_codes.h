@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The packers and streams of repacked codes on 256 bits: a file says how products are added
-// (pairs_avx2.h, vnni_avx2.h), PAIRS_SIDE (q8_pairs.h), and NAME(x), the name of function x.
+// The packers and streams of repacked codes. A file says how products are added (pairs_avx2.h,
+// vnni_avx2.h, vnni_avx512.h), what q8_pairs.h names, and NAME(x), the name of function x.
 #ifndef HT_LINEAR_X86_REPACKED_CODES_H
 #define HT_LINEAR_X86_REPACKED_CODES_H
-
-#define PAIRS_TOKENS 4
-#define PAIRS_ALIKE  1 // a fifth faster than one code a block (Q6_K, 4 tokens)
-
-INLINE vi dot4_at(vi acc, vi code, const int8_t *q) {
-    int32_t four;
-    __builtin_memcpy(&four, q, 4);
-    return dot4(acc, code, splat_int(four));
-}
 
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_pairs.h"

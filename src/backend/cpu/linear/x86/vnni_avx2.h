@@ -17,6 +17,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
     __asm__("" : "+x"(acc)); // gcc would make a block's codes first, and keep them on the stack
     return acc;
 }
-#define dot4_small dot4
+#define dot4_small            dot4
+#define dot4_at(acc, code, q) dot4(acc, code, broadcast4(q))
 
 #endif
