@@ -33,14 +33,13 @@ struct test { // one row of the table
     bool reads; // mostly: how fast the weights are read is measured beside each repetition
     uint32_t n, depth, seqs;
     double best, median, worst; // tokens a second
-    // Where there are ceilings: the share is the median over the repetitions, each beside its own
-    // reading; the speed of reading is their median, or that of the start.
-    double read_share, read_bytes_s;
-    // Of one token, where there are ceilings: bytes and multiply-adds, and the seconds that these
-    // take at the ceilings.
-    double bytes, macs, compute_s;
+    // Where there are ceilings: bytes and multiply-adds of one token, and the medians of what each
+    // repetition reached of that which was measured beside it, and of these measurements (reading:
+    // of the weights where they lie, or that of the start).
+    double bytes, macs, read_share, ceiling_share;
+    struct hearth_ceilings beside;
     struct kinds steps; // with --steps: of one more repetition
-    double steps_read_bytes_s;
+    struct hearth_ceilings steps_beside;
 };
 
 void bench_print_head(struct bench *b);

@@ -46,7 +46,7 @@ static void table_head(struct bench *b) {
     putchar('\n');
 }
 
-static void table_steps(const struct bench *b, const struct test *t) {
+static void table_steps(const struct test *t) {
     double total = sum_ns(&t->steps);
     for (size_t i = 0; i < t->steps.n; i++) {
         const struct hearth_step_kind *k = &t->steps.items[i];
@@ -58,8 +58,8 @@ static void table_steps(const struct bench *b, const struct test *t) {
         printf("  %-31s %6.1f %% %9.2f ms", name, total > 0 ? 100 * s / total * 1e9 : 0, 1e3 * s);
         if (s > 0 && k->bytes + k->macs > 0) {
             printf("    "); // below the columns of the row
-            print_rates(k->bytes / s, k->bytes / s / t->steps_read_bytes_s, k->macs / s,
-                        hearth_ceilings_seconds(&b->ceilings, k) / s);
+            print_rates(k->bytes / s, k->bytes / s / t->steps_beside.read_bytes_s, k->macs / s,
+                        hearth_ceilings_seconds(&t->steps_beside, k) / s);
         }
         putchar('\n');
     }
@@ -71,11 +71,10 @@ static void table_row(const struct bench *b, const struct test *t) {
     snprintf(spread, sizeof(spread), "%.1f - %.1f", t->worst, t->best);
     printf("%-16s %5u %6u %9.1f  %17s", name, t->seqs, t->depth, t->median, spread);
     if (b->has_ceilings) {
-        print_rates(t->bytes * t->median, t->read_share, t->macs * t->median,
-                    t->compute_s * t->median);
+        print_rates(t->bytes * t->median, t->read_share, t->macs * t->median, t->ceiling_share);
     }
     putchar('\n');
-    table_steps(b, t);
+    table_steps(t);
 }
 
 // ---- JSON
@@ -83,6 +82,12 @@ static void table_row(const struct bench *b, const struct test *t) {
 static void json_text(const char *name, const char *text) {
     printf("\"%s\": ", name);
     json_print_text(stdout, text, strlen(text));
+}
+
+static void json_ceilings(const char *name, const struct hearth_ceilings *c) {
+    printf("%s: {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, \"i16_macs_s\": %.0f, "
+           "\"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
+           name, c->read_bytes_s, c->int8_macs_s, c->i16_macs_s, c->bf16_macs_s, c->f32_macs_s);
 }
 
 static void json_head(struct bench *b) {
@@ -95,19 +100,17 @@ static void json_head(struct bench *b) {
     printf(",\n  \"kv_type\": \"%s\",\n  \"reps\": %d,\n  \"repacked_bytes\": %" PRIu64,
            b->a->kv_type, (int)b->a->reps, b->repacked_bytes);
     if (b->has_ceilings) {
-        printf(",\n  \"ceilings\": {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, "
-               "\"i16_macs_s\": %.0f, \"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
-               b->ceilings.read_bytes_s, b->ceilings.int8_macs_s, b->ceilings.i16_macs_s,
-               b->ceilings.bf16_macs_s, b->ceilings.f32_macs_s);
+        json_ceilings(",\n  \"ceilings\"", &b->ceilings);
         printf(",\n  \"weights_read_bytes_s\": %.0f", b->weights_bytes_s);
     }
     printf(",\n  \"runs\": [");
 }
 
-static void json_steps(const struct bench *b, const struct test *t) {
+static void json_steps(const struct test *t) {
     double total = sum_ns(&t->steps);
     bool first = true;
-    printf(", \"steps_read_bytes_s\": %.0f, \"steps\": [", t->steps_read_bytes_s);
+    json_ceilings(", \"steps_beside\"", &t->steps_beside);
+    printf(", \"steps\": [");
     for (size_t i = 0; i < t->steps.n; i++) {
         const struct hearth_step_kind *k = &t->steps.items[i];
         double s = (double)k->ns * 1e-9;
@@ -123,11 +126,11 @@ static void json_steps(const struct bench *b, const struct test *t) {
                k->n_steps, s, total > 0 ? s / total * 1e9 : 0, k->bytes, k->macs);
         if (s > 0 && k->bytes > 0) {
             printf(", \"bytes_s\": %.0f, \"read_share\": %.6f", k->bytes / s,
-                   k->bytes / s / t->steps_read_bytes_s);
+                   k->bytes / s / t->steps_beside.read_bytes_s);
         }
         if (s > 0 && k->macs > 0) {
             printf(", \"macs_s\": %.0f, \"ceiling_share\": %.6f", k->macs / s,
-                   hearth_ceilings_seconds(&b->ceilings, k) / s);
+                   hearth_ceilings_seconds(&t->steps_beside, k) / s);
         }
         putchar('}');
     }
@@ -141,12 +144,12 @@ static void json_row(const struct bench *b, const struct test *t) {
            t->median, t->worst, t->best);
     if (b->has_ceilings) {
         printf(", \"token_bytes\": %.1f, \"token_macs\": %.1f, \"bytes_s\": %.0f, "
-               "\"read_bytes_s\": %.0f, \"read_share\": %.6f, \"macs_s\": %.0f, "
-               "\"ceiling_share\": %.6f",
-               t->bytes, t->macs, t->bytes * t->median, t->read_bytes_s, t->read_share,
-               t->macs * t->median, t->compute_s * t->median);
+               "\"read_share\": %.6f, \"macs_s\": %.0f, \"ceiling_share\": %.6f",
+               t->bytes, t->macs, t->bytes * t->median, t->read_share, t->macs * t->median,
+               t->ceiling_share);
+        json_ceilings(", \"beside\"", &t->beside);
     }
-    if (b->a->steps) json_steps(b, t);
+    if (b->a->steps) json_steps(t);
     putchar('}');
 }
 

@@ -11,7 +11,8 @@
 
 enum {
     CEILING_MS = 300, // for each of four numbers
-    BESIDE_MS = 1,    // for reading beside a repetition: two passes over the weights, or more
+    READ_MS = 1,      // beside a repetition: two passes over the weights, or more
+    MULTIPLY_MS = 5,  // beside a repetition: for each of four numbers
     FEW_TOKENS = 16,  // a prompt of more multiplies longer than it reads
 };
 // The memory that the ceilings were measured in is given back, and a virtual machine hands it on to
@@ -94,17 +95,23 @@ static size_t lanes_tokens(const struct lane *lanes, size_t n) {
 struct result {
     double seconds, n_tokens; // prompt tokens, or those generated
     struct kinds work;        // of the passes in these seconds
-    double read_bytes_s;      // the weights alone, right before and right after them
+    // The weights alone, and products, right before and right after them.
+    struct hearth_ceilings beside;
 };
 
-// Adds half of what is measured now to r: it is called on both sides of the passes, since the
-// memory of a shared machine may change its speed within seconds.
-static int read_beside(struct bench *b, const struct test *t, struct result *r) {
+// Adds half of what is measured now to r: it is called on both sides of the passes, since a shared
+// machine's memory and processors may change their speed within seconds.
+static int measure_beside(struct bench *b, const struct test *t, struct result *r) {
     struct hearth_error err = {HEARTH_OK, ""};
-    double bytes_s = b->weights_bytes_s;
-    if (t->reads && hearth_engine_read_speed(b->engine, BESIDE_MS, &bytes_s, &err))
+    struct hearth_ceilings now = {.read_bytes_s = b->weights_bytes_s}, *sum = &r->beside;
+    if ((t->reads && hearth_engine_read_speed(b->engine, READ_MS, &now.read_bytes_s, &err)) ||
+        hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err))
         return fail_error(&err);
-    r->read_bytes_s += bytes_s / 2;
+    sum->read_bytes_s += now.read_bytes_s / 2;
+    sum->int8_macs_s += now.int8_macs_s / 2;
+    sum->i16_macs_s += now.i16_macs_s / 2;
+    sum->bf16_macs_s += now.bf16_macs_s / 2;
+    sum->f32_macs_s += now.f32_macs_s / 2;
     return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 
@@ -112,19 +119,21 @@ static int read_beside(struct bench *b, const struct test *t, struct result *r) 
 static int begin_work(struct bench *b, const struct test *t, bool timed, struct result *r) {
     struct hearth_error err = {HEARTH_OK, ""};
     enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
-    int code = read_beside(b, t, r);
-    if (code || !b->has_ceilings) return code;
+    if (!b->has_ceilings) return EXIT_FINE;
+    int code = measure_beside(b, t, r);
+    if (code) return code;
     return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
 }
 
 static int end_work(struct bench *b, const struct test *t, struct result *r) {
     struct hearth_step_kind k;
+    if (!b->has_ceilings) return EXIT_FINE;
     r->work.n = 0;
-    while (b->has_ceilings && hearth_engine_step_kind(b->engine, r->work.n, &k)) {
+    while (hearth_engine_step_kind(b->engine, r->work.n, &k)) {
         if (r->work.n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
         r->work.items[r->work.n++] = k;
     }
-    return read_beside(b, t, r);
+    return measure_beside(b, t, r);
 }
 
 static int time_prompts(struct bench *b, const struct test *t, bool timed, struct result *r) {
@@ -201,58 +210,81 @@ static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool t
 
 // ---- one row
 
+struct repetition {
+    double tokens_s, read_share, ceiling_share; // 0: not known
+    struct hearth_ceilings beside;
+};
+
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-// Sorts the values.
-static double median(double *values, size_t n) {
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+static struct repetition repetition_of(const struct result *r) {
+    struct repetition x = {.beside = r->beside};
+    double bytes = 0, compute_s = 0;
+    if (r->seconds <= 0) return x;
+    x.tokens_s = r->n_tokens / r->seconds;
+    if (r->beside.read_bytes_s <= 0) return x;
+    for (size_t i = 0; i < r->work.n; i++) {
+        bytes += r->work.items[i].bytes;
+        compute_s += hearth_ceilings_seconds(&r->beside, &r->work.items[i]);
+    }
+    x.read_share = bytes / r->seconds / r->beside.read_bytes_s;
+    x.ceiling_share = compute_s / r->seconds;
+    return x;
 }
 
-static double share_of_reading(const struct result *r) {
-    double bytes = 0;
-    for (size_t i = 0; i < r->work.n; i++) bytes += r->work.items[i].bytes;
-    return r->seconds > 0 && r->read_bytes_s > 0 ? bytes / r->seconds / r->read_bytes_s : 0;
+// Of the field at `at`; sorted: its n values, in ascending order then.
+static double median(const struct repetition *r, size_t n, size_t at, double *sorted) {
+    for (size_t i = 0; i < n; i++) memcpy(&sorted[i], (const char *)&r[i] + at, sizeof(sorted[i]));
+    qsort(sorted, n, sizeof(*sorted), compare_doubles);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-static void set_work(const struct bench *b, const struct result *r, struct test *t) {
-    t->bytes = t->macs = t->compute_s = 0;
+// sorted: place for n numbers.
+static void set_medians(const struct repetition *r, size_t n, double *sorted, struct test *t) {
+#define MEDIAN(field) median(r, n, offsetof(struct repetition, field), sorted)
+    t->read_share = MEDIAN(read_share);
+    t->ceiling_share = MEDIAN(ceiling_share);
+    t->beside.read_bytes_s = MEDIAN(beside.read_bytes_s);
+    t->beside.int8_macs_s = MEDIAN(beside.int8_macs_s);
+    t->beside.i16_macs_s = MEDIAN(beside.i16_macs_s);
+    t->beside.bf16_macs_s = MEDIAN(beside.bf16_macs_s);
+    t->beside.f32_macs_s = MEDIAN(beside.f32_macs_s);
+    t->median = MEDIAN(tokens_s);
+#undef MEDIAN
+    t->worst = sorted[0];
+    t->best = sorted[n - 1];
+}
+
+static void set_work(const struct result *r, struct test *t) {
+    t->bytes = t->macs = 0;
     for (size_t i = 0; i < r->work.n && r->n_tokens > 0; i++) {
-        const struct hearth_step_kind *k = &r->work.items[i];
-        t->bytes += k->bytes / r->n_tokens;
-        t->macs += k->macs / r->n_tokens;
-        t->compute_s += hearth_ceilings_seconds(&b->ceilings, k) / r->n_tokens;
+        t->bytes += r->work.items[i].bytes / r->n_tokens;
+        t->macs += r->work.items[i].macs / r->n_tokens;
     }
 }
 
 static int run_test(struct bench *b, struct test *t) {
     size_t n = (size_t)b->a->reps;
     struct result r = {0};
-    double *rates = calloc(3 * n, sizeof(*rates));
-    if (!rates) return fail("out of memory");
-    double *shares = rates + n, *reads = rates + 2 * n;
-    int code = EXIT_FINE;
+    struct repetition *reps = calloc(n, sizeof(*reps));
+    double *sorted = calloc(n, sizeof(*sorted));
+    int code = reps && sorted ? EXIT_FINE : fail("out of memory");
     for (size_t i = 0; i < n && !code; i++) {
         code = run_once(b, t, i + 1, false, &r);
-        rates[i] = r.seconds > 0 ? r.n_tokens / r.seconds : 0;
-        shares[i] = share_of_reading(&r);
-        reads[i] = r.read_bytes_s;
+        reps[i] = repetition_of(&r);
     }
     if (!code) {
-        t->median = median(rates, n);
-        t->worst = rates[0];
-        t->best = rates[n - 1];
-        t->read_share = median(shares, n);
-        t->read_bytes_s = median(reads, n);
-        set_work(b, &r, t);
+        set_medians(reps, n, sorted, t);
+        set_work(&r, t);
         if (b->a->steps) code = run_once(b, t, n + 1, true, &r);
         if (b->a->steps) t->steps = r.work;
-        if (b->a->steps) t->steps_read_bytes_s = r.read_bytes_s;
+        if (b->a->steps) t->steps_beside = r.beside;
     }
-    free(rates);
+    free(reps);
+    free(sorted);
     return code;
 }
 
@@ -412,9 +444,9 @@ const struct command command_bench = {
             "Each run is repeated; the median of its tokens a second is printed, the slowest and "
             "the fastest repetition, the bytes of weights, keys and values read in a second and "
             "the multiply-adds, each with its share of what the same number of threads can do on "
-            "this machine: multiplying, which is measured first, and reading the weights, which is "
-            "measured before and after each repetition (for prompts of more than 16 tokens first, "
-            "too). Every combination of the lists is run.",
+            "this machine, which is measured before and after each repetition: multiplying, and "
+            "reading the weights (for prompts of more than 16 tokens that is measured first). "
+            "Every combination of the lists is run.",
     .groups = bench_groups,
     .n_groups = sizeof(bench_groups) / sizeof(bench_groups[0]),
     .run = run,

@@ -430,6 +430,11 @@ HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32
 // but cpu); E_NOMEM.
 HEARTH_TRY hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms, double *bytes_s,
                                     struct hearth_error *err);
+// Measures the multiply-adds a second of *out anew, with the engine's threads, in about
+// 4 * budget_ms milliseconds (1 to 10000 each), and leaves its read_bytes_s. Between steps, not
+// from a callback. E_UNSUPPORTED on a backend that cannot (all but cpu).
+HEARTH_TRY hearth_engine_multiply_speed(hearth_engine *e, uint32_t budget_ms,
+                                        struct hearth_ceilings *out, struct hearth_error *err);
 
 enum hearth_profile {
     HEARTH_PROFILE_OFF,   // default; costs nothing

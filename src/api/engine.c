@@ -77,6 +77,12 @@ enum hearth_status hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms
     return ht_engine_read_speed(e, budget_ms, bytes_s, err);
 }
 
+enum hearth_status hearth_engine_multiply_speed(hearth_engine *e, uint32_t budget_ms,
+                                                struct hearth_ceilings *out,
+                                                struct hearth_error *err) {
+    return ht_engine_multiply_speed(e, budget_ms, out, err);
+}
+
 bool hearth_engine_step_kind(const hearth_engine *e, size_t i, struct hearth_step_kind *out) {
     return ht_engine_step_kind(e, i, out);
 }

@@ -294,6 +294,8 @@ struct ht_backend_ops {
     // (hearth_engine_read_speed), between executes.
     enum hearth_status (*read_speed)(struct ht_prepared *p, uint32_t budget_ms, double *bytes_s,
                                      struct hearth_error *err);
+    // The multiply-adds a second of *out, budget_ms for each number (hearth_engine_multiply_speed).
+    void (*multiply_speed)(struct ht_prepared *p, uint32_t budget_ms, struct hearth_ceilings *out);
     // Counts, and times, the steps of execute from now on (hearth_engine_profile). profile_get is
     // only called after it.
     enum hearth_status (*profile)(struct ht_prepared *p, enum hearth_profile mode,

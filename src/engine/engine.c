@@ -207,16 +207,29 @@ enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profil
     return status;
 }
 
+// Whether the engine may measure now what its backend can measure or not.
+static enum hearth_status may_measure(const struct hearth_engine *e, const char *what,
+                                      uint32_t budget_ms, bool can, struct hearth_error *err) {
+    if (e->in_step)
+        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_%s_speed was called from a callback",
+                       what);
+    enum hearth_status status = ht_check_budget(budget_ms, err);
+    if (status || can) return status;
+    return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not measure its %s speed",
+                   e->ops->name, what);
+}
+
 enum hearth_status ht_engine_read_speed(struct hearth_engine *e, uint32_t budget_ms,
                                         double *bytes_s, struct hearth_error *err) {
-    if (e->in_step)
-        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_read_speed was called from a callback");
-    enum hearth_status status = ht_check_budget(budget_ms, err);
-    if (status) return status;
-    if (!e->ops->read_speed)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not measure how it reads",
-                       e->ops->name);
-    return e->ops->read_speed(e->prepared, budget_ms, bytes_s, err);
+    enum hearth_status status = may_measure(e, "read", budget_ms, e->ops->read_speed, err);
+    return status ? status : e->ops->read_speed(e->prepared, budget_ms, bytes_s, err);
+}
+
+enum hearth_status ht_engine_multiply_speed(struct hearth_engine *e, uint32_t budget_ms,
+                                            struct hearth_ceilings *out, struct hearth_error *err) {
+    enum hearth_status status = may_measure(e, "multiply", budget_ms, e->ops->multiply_speed, err);
+    if (!status) e->ops->multiply_speed(e->prepared, budget_ms, out);
+    return status;
 }
 
 bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out) {

@@ -55,6 +55,10 @@ HT_MUST_CHECK enum hearth_status
 ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode, struct hearth_error *err);
 HT_MUST_CHECK enum hearth_status ht_engine_read_speed(struct hearth_engine *e, uint32_t budget_ms,
                                                       double *bytes_s, struct hearth_error *err);
+HT_MUST_CHECK enum hearth_status ht_engine_multiply_speed(struct hearth_engine *e,
+                                                          uint32_t budget_ms,
+                                                          struct hearth_ceilings *out,
+                                                          struct hearth_error *err);
 bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_step_kind *out);
 
 // machine.c, ceilings.c

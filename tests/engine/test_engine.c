@@ -527,6 +527,27 @@ static void test_read_speed(void **state) {
     }
 }
 
+static void test_multiply_speed(void **state) {
+    (void)state;
+    struct hearth_error err;
+    for (int b = 0; b < 2; b++) {
+        struct tiny t;
+        struct hearth_ceilings c = {.read_bytes_s = 7};
+        open_tiny(&t, backends[b], HT_Q8_0, 1);
+        bool can = strcmp(backends[b], "cpu") == 0;
+        assert_int_equal(hearth_engine_multiply_speed(t.e, 0, &c, &err), HEARTH_E_ARG);
+        assert_int_equal(hearth_engine_multiply_speed(t.e, 10001, &c, &err), HEARTH_E_ARG);
+        assert_non_null(strstr(err.message, "10001"));
+        assert_true(c.int8_macs_s == 0); // untouched
+        assert_int_equal(hearth_engine_multiply_speed(t.e, 1, &c, &err),
+                         can ? HEARTH_OK : HEARTH_E_UNSUPPORTED);
+        assert_int_equal(c.int8_macs_s > 0 && c.i16_macs_s > 0, can);
+        assert_int_equal(c.bf16_macs_s > 0 && c.f32_macs_s > 0, can);
+        assert_true(c.read_bytes_s == 7);
+        close_tiny(&t);
+    }
+}
+
 // Bytes of this process that are in memory.
 static double resident(void) {
     unsigned long long all, n = 0;
@@ -574,11 +595,17 @@ static void test_plan_holds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),          cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_end),           cmocka_unit_test(test_stop_strings),
-        cmocka_unit_test(test_one_answer),    cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_allocation_fails),
-        cmocka_unit_test(test_plan_holds),    cmocka_unit_test(test_read_speed),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_one_answer),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_allocation_fails),
+        cmocka_unit_test(test_plan_holds),
+        cmocka_unit_test(test_read_speed),
+        cmocka_unit_test(test_multiply_speed),
         cmocka_unit_test(test_repack),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

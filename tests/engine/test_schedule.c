@@ -81,6 +81,9 @@ static bool on_event(void *user, const struct hearth_event *event) {
         assert_int_equal(ht_engine_step(event->request->engine, &n, NULL), HEARTH_E_STATE);
         assert_int_equal(ht_engine_read_speed(event->request->engine, 1, &(double){0}, NULL),
                          HEARTH_E_STATE);
+        struct hearth_ceilings c;
+        assert_int_equal(ht_engine_multiply_speed(event->request->engine, 1, &c, NULL),
+                         HEARTH_E_STATE);
     }
     return r->stop_after == 0 || r->n_events < r->stop_after;
 }

@@ -82,6 +82,11 @@ static enum hearth_status cpu_read_speed(struct ht_prepared *p, uint32_t budget_
     return HEARTH_OK;
 }
 
+static void cpu_multiply_speed(struct ht_prepared *p, uint32_t budget_ms,
+                               struct hearth_ceilings *out) {
+    ht_peak_multiply(p->backend->team, p->backend->level, budget_ms, out);
+}
+
 static void cpu_levels(char *best, size_t n_best, char *all, size_t n_all) {
     size_t n = 0;
     snprintf(best, n_best, "%s", ht_cpu_level_name(ht_cpu_best_level()));
@@ -287,6 +292,7 @@ const struct ht_backend_ops ht_backend_cpu = {
     .levels = cpu_levels,
     .ceilings = cpu_ceilings,
     .read_speed = cpu_read_speed,
+    .multiply_speed = cpu_multiply_speed,
     .profile = ht_cpu_profile,
     .profile_get = ht_cpu_profile_get,
     .self_test = ht_cpu_self_test,

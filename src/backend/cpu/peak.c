@@ -177,6 +177,18 @@ static double lasting_multiply(struct ht_team *team, void (*multiply)(uint64_t),
     return rate[n / 2];
 }
 
+void ht_peak_multiply(struct ht_team *team, enum ht_cpu_level level, uint32_t budget_ms,
+                      struct hearth_ceilings *out) {
+    uint64_t budget = (uint64_t)budget_ms * 1000000;
+    struct ht_peak_kernels k;
+    ht_peak_kernels_init(&k, level);
+    out->int8_macs_s = lasting_multiply(team, k.int8, k.int8_macs, budget);
+    out->i16_macs_s = lasting_multiply(team, k.i16, k.i16_macs, budget);
+    out->f32_macs_s = lasting_multiply(team, k.f32, k.f32_macs, budget);
+    out->bf16_macs_s = out->f32_macs_s;
+    if (k.bf16) out->bf16_macs_s = lasting_multiply(team, k.bf16, k.bf16_macs, budget);
+}
+
 static uint64_t slices(uint64_t n_bytes, uint64_t n_threads) {
     return n_bytes / n_threads / SLICE_BYTES;
 }
@@ -199,14 +211,9 @@ enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level
     ht_team_run(team, run_fill, &j);
     for (uint64_t t = 0; t < n_threads; t++) // at least one slice each
         if (j.ns[t] < j.n_slices) j.n_slices = j.ns[t] ? j.ns[t] : 1;
-    struct hearth_ceilings c;
-    c.read_bytes_s = best_read(team, &j, budget);
+    out->read_bytes_s = best_read(team, &j, budget);
     ht_pages_free(j.buffer, n_bytes);
-    c.int8_macs_s = lasting_multiply(team, k.int8, k.int8_macs, budget);
-    c.i16_macs_s = lasting_multiply(team, k.i16, k.i16_macs, budget);
-    c.f32_macs_s = lasting_multiply(team, k.f32, k.f32_macs, budget);
-    c.bf16_macs_s = k.bf16 ? lasting_multiply(team, k.bf16, k.bf16_macs, budget) : c.f32_macs_s;
-    *out = c;
+    ht_peak_multiply(team, level, budget_ms, out);
     return HEARTH_OK;
 }
 

@@ -44,6 +44,10 @@ HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_c
                                                  uint64_t max_bytes, struct hearth_ceilings *out,
                                                  struct hearth_error *err);
 
+// The multiply-adds of *out alone.
+void ht_peak_multiply(struct ht_team *team, enum ht_cpu_level level, uint32_t budget_ms,
+                      struct hearth_ceilings *out);
+
 struct ht_peak_part { // memory that is read in a pass
     const uint8_t *p;
     uint64_t n_bytes;
