@@ -104,16 +104,28 @@ static struct ht_linear_next behind(const struct ht_prepared *p, const struct ht
     return r.end < whole.end ? rows_from(p, s, 0, r.end) : then;
 }
 
-// Columns of every output, activation and all, kept by nobody but as prepared rows: a group of rows
-// at a time, or all at once where it is one token.
+// So many values of an output, at most, are prepared at once: they stay in the first-level cache.
+#define PREPARED_VALUES 2048
+
+// Columns that are prepared at once: few tokens take several groups of rows of a matrix, one after
+// the other, before the next matrix; one token all. As many values as ht_cpu_piece_bytes counts.
+static size_t prepared_columns(struct range whole, size_t width, uint32_t n_tokens) {
+    size_t most = width < PREPARED_VALUES ? width : PREPARED_VALUES;
+    size_t n = most / n_tokens / HT_ROW_GROUP * HT_ROW_GROUP;
+    if (n_tokens == 1) return whole.end - whole.begin;
+    return n > 0 ? n : HT_ROW_GROUP;
+}
+
+// Columns of every output, activation and all, kept by nobody but as prepared rows.
 static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
                          struct ht_linear_next then, int thread) {
+    const struct ht_linear_kernels *k = p->backend->linear;
     uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]);
-    size_t n = n_tokens == 1 ? whole.end - whole.begin : HT_ROW_GROUP;
+    size_t most = prepared_columns(whole, p->c->tensors[s->out[0]].width, n_tokens);
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
     size_t block_bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
     struct range r = {0};
-    while (next_piece(whole, n, &r)) {
+    while (next_piece(whole, most, &r)) {
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
             c[i] = own_columns(p, s, i, r.begin, r.end, thread);
@@ -121,10 +133,13 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
         }
         run_act(p, s, r.begin, r.end, c);
         uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + r.begin / HT_ROW_GROUP * block_bytes;
-        if (n_tokens == 1)
-            ht_act_prepare(p->backend->linear, HT_ACT_ROW_Q8, c[0].y, (uint32_t)n, dst);
-        else
-            ht_act_prepare_column(p->backend->linear, c[0].y, n_tokens, dst, row_bytes);
+        uint32_t n = (uint32_t)(r.end - r.begin);
+        if (n == HT_ROW_GROUP) {
+            ht_act_prepare_column(k, c[0].y, n_tokens, dst, row_bytes);
+            continue;
+        }
+        for (size_t t = 0; t < n_tokens; t++)
+            ht_act_prepare(k, HT_ACT_ROW_Q8, c[0].y + t * n, n, dst + t * row_bytes);
     }
 }
 

@@ -13,29 +13,21 @@
 #endif
 
 #ifdef REPACKED
-// Lines that a stream of repacked weights asks for while it works on a block of LANES rows. Into L2
-// as many as it reads, of the LANES rows behind, which are cut into RUNS runs: block after block
-// asks in the next one. Into L1 what comes NEAR lines later, which is in L2 by then.
-// A processor that follows ascending addresses by itself may be left alone (t->unasked): then both
-// are lines that are read anyway, now.
+// Lines that a stream of repacked weights asks for while it works on a block of LANES rows: as many
+// as it reads, into L2 those of the LANES rows behind, and into L1 what comes NEAR lines later,
+// which is in L2 by then. A processor that follows ascending addresses by itself may be left alone
+// (t->unasked): then both are lines that are read anyway, now.
 struct asker {
     const uint8_t *line, *near;
-    size_t step, back;   // from run to run, and from the last to the first
-    uint32_t left, runs; // of this turn; of all
 };
 #define NEAR 64
-#define RUNS 2
 
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    if (t->unasked) return (struct asker){.line = w, .near = w, .left = 1, .runs = 1};
-    struct asker a = {.line = last ? t->ahead : w + LANES * stride, .near = w + NEAR * 64};
-    const size_t n = LANES * (last ? t->ahead_bytes : n_bytes) / 64;
-    a.left = a.runs = RUNS;
-    a.step = (n + RUNS - 1) / RUNS * 64;
-    a.back = RUNS * a.step;
-    return a;
+    (void)n_bytes;
+    if (t->unasked) return (struct asker){w, w};
+    return (struct asker){last ? t->ahead : w + LANES * stride, w + NEAR * 64};
 }
 
 // Parts [i, i + parts) of n_parts of the work on a block of n_bytes.
@@ -54,10 +46,7 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
 // Behind the block.
 INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
     a->near += n_bytes;
-    a->line += a->step;
-    if (--a->left > 0) return;
-    a->left = a->runs;
-    a->line += n_bytes - a->back;
+    a->line += n_bytes;
 }
 INLINE void ask_rest(struct asker *a, size_t n_bytes) {
     (void)a, (void)n_bytes;

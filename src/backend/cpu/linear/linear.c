@@ -88,8 +88,9 @@ static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
 }
 
 // A stream takes as many weights of a row at once as leave the activations, which it reads again
-// for every few rows, in an L1 cache: the more it takes, the further ahead it asks.
-#define STREAM_ACT_BYTES 32768
+// for every few rows, in a small part of the second-level cache. (Less, for L1's sake, is slower:
+// the more it takes, the further ahead it asks.)
+#define STREAM_ACT_BYTES (128 * 1024)
 
 // Into how many parts of whole chunks of HT_CHUNK_Q8, n_chunks in all, a stream cuts K.
 static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n_chunks,
