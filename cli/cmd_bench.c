@@ -95,18 +95,25 @@ static size_t lanes_tokens(const struct lane *lanes, size_t n) {
 struct result {
     double seconds, n_tokens; // prompt tokens, or those generated
     struct kinds work;        // of the passes in these seconds
-    // The weights alone, and products, right before and right after them.
+    // The weights alone, and products, right before and right after them; not where `bare`.
     struct hearth_ceilings beside;
+    bool bare;
 };
 
 // Adds half of what is measured now to r: it is called on both sides of the passes, since a shared
-// machine's memory and processors may change their speed within seconds.
-static int measure_beside(struct bench *b, const struct test *t, struct result *r) {
+// machine's memory and processors may change their speed within seconds. Reading, which changes
+// more, is measured next to them.
+static int measure_beside(struct bench *b, const struct test *t, bool before, struct result *r) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct hearth_ceilings now = {.read_bytes_s = b->weights_bytes_s}, *sum = &r->beside;
-    if ((t->reads && hearth_engine_read_speed(b->engine, READ_MS, &now.read_bytes_s, &err)) ||
-        hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err))
-        return fail_error(&err);
+    enum hearth_status status = HEARTH_OK;
+    if (r->bare) return EXIT_FINE;
+    if (before) status = hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err);
+    if (!status && t->reads)
+        status = hearth_engine_read_speed(b->engine, READ_MS, &now.read_bytes_s, &err);
+    if (!status && !before)
+        status = hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err);
+    if (status) return fail_error(&err);
     sum->read_bytes_s += now.read_bytes_s / 2;
     sum->int8_macs_s += now.int8_macs_s / 2;
     sum->i16_macs_s += now.i16_macs_s / 2;
@@ -120,7 +127,7 @@ static int begin_work(struct bench *b, const struct test *t, bool timed, struct 
     struct hearth_error err = {HEARTH_OK, ""};
     enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
     if (!b->has_ceilings) return EXIT_FINE;
-    int code = measure_beside(b, t, r);
+    int code = measure_beside(b, t, true, r);
     if (code) return code;
     return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
 }
@@ -133,7 +140,7 @@ static int end_work(struct bench *b, const struct test *t, struct result *r) {
         if (r->work.n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
         r->work.items[r->work.n++] = k;
     }
-    return measure_beside(b, t, r);
+    return measure_beside(b, t, false, r);
 }
 
 static int time_prompts(struct bench *b, const struct test *t, bool timed, struct result *r) {
@@ -197,7 +204,7 @@ static void subtract_work(struct kinds *a, const struct kinds *b) {
 // A prompt behind a depth takes what both take together less what the depth takes alone.
 static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
                     struct result *r) {
-    struct result deep = {0};
+    struct result deep = {.bare = true};
     *r = (struct result){0};
     if (t->generate) return run_lanes(b, t, t->depth ? t->depth : 1, seed, timed, r);
     int code = run_lanes(b, t, t->depth + t->n, seed, timed, r);

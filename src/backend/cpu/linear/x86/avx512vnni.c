@@ -64,8 +64,6 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
         .repacked = {REPACKED_FORMATS(t32, t32_min, q8_0_pack, q8_0_tile, passes, floats,          \
                                       __VA_ARGS__)},                                               \
     }
-#define LIST(...)                                                                                  \
-    { __VA_ARGS__ }
 
 // Passes of floats pay at any number of tokens on Zen 4: a driver's block of them is 256.
 #define ALL_TOKENS 256
