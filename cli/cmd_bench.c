@@ -100,21 +100,24 @@ struct result {
     bool bare;
 };
 
-// Adds half of what is measured now to r: it is called on both sides of the passes, since a shared
-// machine's memory and processors may change their speed within seconds. Reading, which changes
-// more, is measured next to them.
-static int measure_beside(struct bench *b, const struct test *t, bool before, struct result *r) {
+// Both add half of what is measured now to r, and are called on both sides of the passes, since a
+// shared machine's memory and processors may change their speed within seconds: reading, which
+// changes more, next to them.
+static int read_beside(struct bench *b, const struct test *t, struct result *r) {
     struct hearth_error err = {HEARTH_OK, ""};
-    struct hearth_ceilings now = {.read_bytes_s = b->weights_bytes_s}, *sum = &r->beside;
-    enum hearth_status status = HEARTH_OK;
+    double bytes_s = b->weights_bytes_s;
     if (r->bare) return EXIT_FINE;
-    if (before) status = hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err);
-    if (!status && t->reads)
-        status = hearth_engine_read_speed(b->engine, READ_MS, &now.read_bytes_s, &err);
-    if (!status && !before)
-        status = hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err);
-    if (status) return fail_error(&err);
-    sum->read_bytes_s += now.read_bytes_s / 2;
+    if (t->reads && hearth_engine_read_speed(b->engine, READ_MS, &bytes_s, &err))
+        return fail_error(&err);
+    r->beside.read_bytes_s += bytes_s / 2;
+    return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
+}
+
+static int multiply_beside(struct bench *b, struct result *r) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct hearth_ceilings now = {0}, *sum = &r->beside;
+    if (r->bare) return EXIT_FINE;
+    if (hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err)) return fail_error(&err);
     sum->int8_macs_s += now.int8_macs_s / 2;
     sum->i16_macs_s += now.i16_macs_s / 2;
     sum->bf16_macs_s += now.bf16_macs_s / 2;
@@ -127,7 +130,8 @@ static int begin_work(struct bench *b, const struct test *t, bool timed, struct 
     struct hearth_error err = {HEARTH_OK, ""};
     enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
     if (!b->has_ceilings) return EXIT_FINE;
-    int code = measure_beside(b, t, true, r);
+    int code = multiply_beside(b, r);
+    if (!code) code = read_beside(b, t, r);
     if (code) return code;
     return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
 }
@@ -140,7 +144,8 @@ static int end_work(struct bench *b, const struct test *t, struct result *r) {
         if (r->work.n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
         r->work.items[r->work.n++] = k;
     }
-    return measure_beside(b, t, false, r);
+    int code = read_beside(b, t, r);
+    return code ? code : multiply_beside(b, r);
 }
 
 static int time_prompts(struct bench *b, const struct test *t, bool timed, struct result *r) {

@@ -22,10 +22,9 @@ struct asker {
 };
 #define NEAR 64
 
-INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
+INLINE struct asker asker_of(const uint8_t *w, size_t stride, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    (void)n_bytes;
     if (t->unasked) return (struct asker){w, w};
     return (struct asker){last ? t->ahead : w + LANES * stride, w + NEAR * 64};
 }
@@ -47,9 +46,6 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
 INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
     a->near += n_bytes;
     a->line += n_bytes;
-}
-INLINE void ask_rest(struct asker *a, size_t n_bytes) {
-    (void)a, (void)n_bytes;
 }
 
 #elif !ASK_BY_ADDRESS

@@ -180,10 +180,9 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
                    const struct ht_tile_args *t) {
     const struct shape s = shape_of(f);
     const uint32_t n_units = t->n_k / s.unit, n_turns = s.unit == 32 ? n_units / 2 : n_units;
-    const size_t n_bytes = (size_t)n_units * s.unit_bytes;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         struct rows q = rows_of(w, row_bytes, s.unit_bytes, n_units);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part, t);
+        struct asker asker = asker_of(w, row_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         const uint8_t *act[PAIRS_TOKENS];

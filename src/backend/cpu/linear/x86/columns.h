@@ -20,7 +20,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
                    const struct ht_tile_args *t) {
     const uint32_t unit = f == HT_F16 ? 1 : 2; // columns
     const uint8_t *act[MOST];
-    struct asker asker = asker_of(w, row_bytes, t->n_k * (size_t)2, PARTS - 1, t);
+    struct asker asker = asker_of(w, row_bytes, PARTS - 1, t);
     vf y[MOST][PARTS];
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
