@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // test_linear --bench [--level L] [--format F] [--in K] [--out N] [--threads T] [--tokens N,...]
-// [--hot 1]:
+// [--hot 1] [--repack 1]:
 // GMAC/s and GB/s of the linear kernels, beside ceilings measured in the same process just before.
 #include <pthread.h>
 #include <stdbool.h>
@@ -164,7 +164,8 @@ struct options {
     const char *level, *format;
     uint32_t n_in, n_out, tokens[16], n_tokens;
     int threads;
-    bool hot; // small matrices stay in the cache instead of coming out of memory
+    bool hot;    // small matrices stay in the cache instead of coming out of memory
+    bool repack; // of a level that repacks the format
 };
 
 static void bench_one(const struct options *o, int level, enum ht_format f, uint32_t n_tokens,
@@ -173,8 +174,11 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
     uint64_t row_bytes;
     if (!ht_format_row_bytes(f, o->n_in, &row_bytes)) return;
     uint32_t n_out = o->n_out;
-    if (n_tokens <= 16 && !o->hot)
+    if (n_tokens <= 32 && !o->hot)
         n_out = (uint32_t)(READ_BYTES / row_bytes / 64 * 64); // out of memory
+    if (o->repack && !ht_linear_can_repack(b.k, f, o->n_in, n_out)) return;
+    uint8_t *repacked = memory + READ_BYTES; // of the second half of the memory
+    if (o->repack) ht_linear_repack(b.k, f, o->n_in, memory, 0, n_out, repacked);
     size_t act = ht_act_row_bytes(ht_linear_act_kind(f), o->n_in);
     uint32_t n_act_rows = n_tokens + 3;
     uint8_t *acts = aligned_alloc(64, act * n_act_rows);
@@ -186,7 +190,8 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
         ht_act_prepare(b.k, ht_linear_act_kind(f), x, o->n_in, acts + t * act);
     }
     b.job = (struct ht_linear_job){.format = f,
-                                   .weight = memory,
+                                   .repacked = o->repack,
+                                   .weight = o->repack ? repacked : memory,
                                    .n_in = o->n_in,
                                    .n_out = n_out,
                                    .act = acts,
@@ -226,6 +231,7 @@ static void options_read(struct options *o, int argc, char **argv) {
         if (strcmp(argv[i], "--in") == 0) o->n_in = (uint32_t)atoi(v);
         if (strcmp(argv[i], "--out") == 0) o->n_out = (uint32_t)atoi(v);
         if (strcmp(argv[i], "--hot") == 0) o->hot = atoi(v) != 0;
+        if (strcmp(argv[i], "--repack") == 0) o->repack = atoi(v) != 0;
         if (strcmp(argv[i], "--threads") == 0) o->threads = atoi(v);
         if (strcmp(argv[i], "--tokens") != 0) continue;
         o->n_tokens = 0;
@@ -239,11 +245,12 @@ int bench_linear(int argc, char **argv) {
         .n_in = 4096, .n_out = 4096, .tokens = {1, 4, 8, 512}, .n_tokens = 4, .threads = 1};
     options_read(&o, argc, argv);
     if (o.threads < 1 || o.threads > MAX_THREADS || o.n_in == 0 || o.n_out == 0) return 2;
+    size_t n_bytes = READ_BYTES * (o.repack ? 2 : 1);
     uint8_t *memory =
-        mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 1;
-    madvise(memory, READ_BYTES, MADV_HUGEPAGE);
-    memset(memory, 1, READ_BYTES);
+    madvise(memory, n_bytes, MADV_HUGEPAGE);
+    memset(memory, 1, n_bytes);
     struct ceilings c = measure_ceilings(o.threads, memory);
     printf("%d threads; read %.1f GB/s, int8 %.0f, bf16 %.0f, f32 %.0f GMAC/s\n", o.threads, c.read,
            c.int8, c.bf16, c.f32);
@@ -264,6 +271,6 @@ int bench_linear(int argc, char **argv) {
                 bench_one(&o, level, id, o.tokens[i], memory, &c);
         }
     }
-    munmap(memory, READ_BYTES);
+    munmap(memory, n_bytes);
     return 0;
 }
