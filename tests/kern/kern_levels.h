@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The levels that tests/kern runs: those of features.h, and behind them what only tests have: the
-// kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run.
+// kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run, and both
+// tables of avx512bf16, of which a machine takes one.
 #ifndef KERN_LEVELS_H
 #define KERN_LEVELS_H
 
@@ -8,27 +9,51 @@
 #include "backend/cpu/linear/kernels.h"
 
 #if defined(__x86_64__)
-enum { KERN_AVX2VNNI_EVEX = HT_CPU_N_LEVELS, KERN_N_LEVELS };
+enum {
+    KERN_AVX2VNNI_EVEX = HT_CPU_N_LEVELS,
+    KERN_AVX512BF16_NARROW,
+    KERN_AVX512BF16_WIDE,
+    KERN_N_LEVELS
+};
 extern const struct ht_linear_kernels ht_linear_avx2vnni_evex;
 #else
-enum { KERN_AVX2VNNI_EVEX = -1, KERN_N_LEVELS = HT_CPU_N_LEVELS };
+enum { KERN_N_LEVELS = HT_CPU_N_LEVELS };
 #endif
 
+// A level of which the machine must have the features, the name, and the kernels.
+struct kern_level {
+    enum ht_cpu_level needs;
+    const char *name;
+    const struct ht_linear_kernels *kernels;
+};
+
+static inline struct kern_level kern_level_of(int level) {
+#if defined(__x86_64__)
+    switch (level) {
+    case KERN_AVX2VNNI_EVEX:
+        return (struct kern_level){HT_CPU_AVX512VNNI, "avx2vnni_evex", &ht_linear_avx2vnni_evex};
+    case KERN_AVX512BF16_NARROW:
+        return (struct kern_level){HT_CPU_AVX512BF16, "avx512bf16_narrow", &ht_linear_avx512bf16};
+    case KERN_AVX512BF16_WIDE:
+        return (struct kern_level){HT_CPU_AVX512BF16, "avx512bf16_wide",
+                                   &ht_linear_avx512bf16_wide};
+    default: break;
+    }
+#endif
+    enum ht_cpu_level l = (enum ht_cpu_level)level;
+    return (struct kern_level){l, ht_cpu_level_name(l), ht_linear_kernels_get(level)};
+}
+
 static inline bool kern_level_usable(int level) {
-    if (level == KERN_AVX2VNNI_EVEX) level = HT_CPU_AVX512VNNI;
-    return ht_cpu_level_usable((enum ht_cpu_level)level);
+    return ht_cpu_level_usable(kern_level_of(level).needs);
 }
 
 static inline const char *kern_level_name(int level) {
-    return level == KERN_AVX2VNNI_EVEX ? "avx2vnni_evex"
-                                       : ht_cpu_level_name((enum ht_cpu_level)level);
+    return kern_level_of(level).name;
 }
 
 static inline const struct ht_linear_kernels *kern_level_get(int level) {
-#if defined(__x86_64__)
-    if (level == KERN_AVX2VNNI_EVEX) return &ht_linear_avx2vnni_evex;
-#endif
-    return ht_linear_kernels_get(level);
+    return kern_level_of(level).kernels;
 }
 
 #endif

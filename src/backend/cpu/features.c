@@ -81,17 +81,25 @@ static enum ht_cpu_level highest_level(void) {
     return amx && may_use_tiles(saved) ? HT_CPU_AMX : HT_CPU_AVX512BF16;
 }
 
-static bool made_by_intel(void) {
+static bool made_by(const char *maker) {
     uint32_t a, name[3];
     return __get_cpuid(0, &a, &name[0], &name[2], &name[1]) &&
-           memcmp(name, "GenuineIntel", sizeof name) == 0;
+           memcmp(name, maker, sizeof name) == 0;
+}
+
+// Family 1Ah is Zen 5. (Its mobile kinds have units of 256 bits; which is no feature of cpuid.)
+bool ht_cpu_wide_units(void) {
+    uint32_t a, b, c, d;
+    if (!made_by("AuthenticAMD") || !__get_cpuid(1, &a, &b, &c, &d)) return false;
+    uint32_t family = (a >> 8 & 15) + (a >> 20 & 255);
+    return family >= 0x1a;
 }
 
 // avx512bf16 multiplies BF16 by vdpbf16ps, which on Intel's processors takes two cycles (Emerald
 // Rapids: 89 GMAC/s of two threads; by f32 179), and asks the memory in the order that suits AMD's.
 enum ht_cpu_level ht_cpu_best_level(void) {
     enum ht_cpu_level l = highest_level();
-    return l == HT_CPU_AVX512BF16 && made_by_intel() ? HT_CPU_AVX512VNNI : l;
+    return l == HT_CPU_AVX512BF16 && made_by("GenuineIntel") ? HT_CPU_AVX512VNNI : l;
 }
 
 bool ht_cpu_level_usable(enum ht_cpu_level l) {
@@ -107,6 +115,10 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 #define CAP2_I8MM   (1ul << 13)
 #define CAP2_BF16   (1ul << 14)
 
+bool ht_cpu_wide_units(void) {
+    return false;
+}
+
 enum ht_cpu_level ht_cpu_best_level(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     if (!(cap & CAP_ASIMD)) return HT_CPU_SCALAR;
@@ -120,6 +132,10 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 }
 
 #else
+
+bool ht_cpu_wide_units(void) {
+    return false;
+}
 
 enum ht_cpu_level ht_cpu_best_level(void) {
     return HT_CPU_SCALAR;

@@ -23,7 +23,10 @@ enum ht_cpu_level {
 // Of this machine: the highest usable one, but where AVX-512 BF16 is Intel's and there is no AMX,
 // avx512vnni, which is faster there (features.c).
 enum ht_cpu_level ht_cpu_best_level(void);
-bool ht_cpu_level_usable(enum ht_cpu_level l);      // on this machine
+bool ht_cpu_level_usable(enum ht_cpu_level l); // on this machine
+// Whether AVX-512 runs on AMD's units of 512 bits (Zen 5), not on halves of them (Zen 4): the same
+// level and the same bits, but other kernels are the fastest.
+bool ht_cpu_wide_units(void);
 const char *ht_cpu_level_name(enum ht_cpu_level l); // "avx512vnni"
 // E_ARG with the list of names for an unknown one; E_UNSUPPORTED if this machine cannot run it.
 HT_MUST_CHECK enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,

@@ -13,20 +13,23 @@
 #endif
 
 #ifdef REPACKED
-// Lines that a stream of repacked weights asks for while it works on a block of LANES rows: as many
-// as it reads, into L2 those of the LANES rows behind, and into L1 what comes NEAR lines later,
-// which is in L2 by then. A processor that follows ascending addresses by itself may be left alone
-// (t->unasked): then both are lines that are read anyway, now.
+// Lines that a stream of repacked weights asks for while it works on a block of LANES rows, as many
+// as it reads, by t->ask: into L2 those of the LANES rows behind, and into L1 what comes NEAR lines
+// later, which is in L2 by then; or only the latter, from further away; or none. A line that is
+// asked for once more, or read anyway, now, costs nothing, so all three are one code.
 struct asker {
     const uint8_t *line, *near;
 };
-#define NEAR 64
+#define NEAR      64
+#define NEAR_ONLY 128
 
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    if (t->unasked) return (struct asker){w, w};
-    return (struct asker){last ? t->ahead : w + LANES * stride, w + NEAR * 64};
+    const uint8_t *near = w + (t->ask == HT_ASK_NEAR ? NEAR_ONLY : NEAR) * 64;
+    if (t->ask == HT_ASK_NOTHING) return (struct asker){w, w};
+    if (t->ask == HT_ASK_NEAR) return (struct asker){near, near};
+    return (struct asker){last ? t->ahead : w + LANES * stride, near};
 }
 
 // Parts [i, i + parts) of n_parts of the work on a block of n_bytes.
@@ -37,8 +40,8 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
     __asm__ volatile("" : "+r"(a->line));
     UNROLL(8)
     for (uint32_t l = n * i / n_parts; l < n * (i + parts) / n_parts; l++) {
-        __builtin_prefetch(a->line + l * 64, 0, 2);
         __builtin_prefetch(a->near + l * 64, 0, 3);
+        __builtin_prefetch(a->line + l * 64, 0, 2);
     }
 }
 
@@ -212,13 +215,17 @@ INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
 }
 #endif
 
-// Asks for the lines that n tokens' sums of n_rows rows will be written to, `stride` floats from
-// token to token: they arrive while the sums are made.
-INLINE void ask_output(const float *to, size_t stride, const uint32_t n, const int n_rows) {
+// Asks for the lines that n tokens' sums of n_rows rows from `row` on will be written to: they
+// arrive while the sums are made.
+INLINE void ask_output(const struct ht_tile_args *t, uint32_t token, const uint32_t n, uint32_t row,
+                       const int n_rows) {
+    if (!t->out) return;
+    const float *to = t->out + token * t->out_stride + row;
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
-        for (int r = 0; r + 16 <= n_rows; r += 16) __builtin_prefetch(to + i * stride + r);
+        for (int r = 0; r + 16 <= n_rows; r += 16)
+            __builtin_prefetch(to + i * t->out_stride + r, 1);
     }
 }
 
@@ -274,7 +281,7 @@ INLINE void ask_tokens(const struct tokens *x, const uint32_t n, const uint32_t 
 // instructions as fit into a turn of a tile for nothing: docs/kernels.md, "Memory".)
 struct ahead {
     const uint8_t *line;
-    size_t step, wrap;             // between the four; from their last lines to the next four
+    size_t step, pair, wrap;       // between the four; from their last lines to the next four
     uint32_t left, n_lines;        // lines left of these four, of each
     uint32_t due, a_turn, n_turns; // times n_turns: lines of four, and what a turn adds to them
 };
@@ -283,7 +290,8 @@ struct ahead {
 INLINE struct ahead ahead_of(const struct ht_tile_args *t, uint32_t n_turns) {
     if (t->ahead_bytes == 0) return (struct ahead){.n_turns = 1};
     _Static_assert(HT_ASK_STREAMS == 4, "parts are asked for as rows are");
-    struct ahead a = {.line = t->ahead, .step = t->ahead_stride};
+    struct ahead a = {.line = t->ahead, .step = t->ahead_stride, .pair = 2 * t->ahead_stride};
+    if (t->ahead_in_turn) a.pair = t->ahead_pair;
     a.n_lines = (t->ahead_bytes + 126) / 64; // of a row, which begins anywhere
     a.left = a.n_lines;
     a.wrap = 4 * a.step - a.n_lines * (size_t)64;
@@ -297,8 +305,8 @@ INLINE void ahead_step(struct ahead *a) {
         const uint8_t *second = a->line + a->step;
         __builtin_prefetch(a->line, 0, 2);
         __builtin_prefetch(second, 0, 2);
-        __builtin_prefetch(a->line + 2 * a->step, 0, 2);
-        __builtin_prefetch(second + 2 * a->step, 0, 2);
+        __builtin_prefetch(a->line + a->pair, 0, 2);
+        __builtin_prefetch(second + a->pair, 0, 2);
         a->line += 64;
         if (--a->left > 0) continue;
         a->left = a->n_lines;

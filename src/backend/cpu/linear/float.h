@@ -32,7 +32,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
     struct tokens act = tokens_of(t, token, n);
-    ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
+    ask_output(t, token, n, row, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {

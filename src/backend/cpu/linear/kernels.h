@@ -82,6 +82,10 @@ typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t
 // that it has been there when a line is asked for, and the asking waits for nothing.
 #define HT_ASK_STREAMS 4
 
+// What a stream of repacked weights asks for (ask.h): rows behind as well as what it reads soon,
+// the latter only, or nothing, where the processor follows its one run of addresses by itself.
+enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NOTHING };
+
 struct ht_tile_args {
     uint32_t n_k, n_tokens;
     const uint8_t *act; // the chunk's part of row 0
@@ -94,15 +98,20 @@ struct ht_tile_args {
     size_t from_stride;
     float *to;
     size_t to_stride;
+    // Where the output will be written, by the tile itself or behind it, if these are the last sums
+    // of a tile; else NULL. The lines are asked for meanwhile.
+    const float *out;
+    size_t out_stride;
     // What will be packed or streamed next, asked for meanwhile: rows of which it takes ahead_bytes
     // each, of a group. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn: they are
-    // HT_ASK_STREAMS equal parts of the group behind, of which a line each is asked for in turn;
-    // not for streams of as few tokens as ask by address (address_tokens), who cut it themselves.
+    // HT_ASK_STREAMS equal parts, of which a line each is asked for in turn; the second and the
+    // fourth are ahead_stride behind the first and the third, which are ahead_pair apart; not for
+    // streams of as few tokens as ask by address (address_tokens), who cut it themselves.
     const uint8_t *ahead;
-    size_t ahead_stride;
+    size_t ahead_stride, ahead_pair;
     uint32_t ahead_bytes;
     bool ahead_in_turn;
-    bool unasked; // a stream of repacked weights need not ask for anything
+    enum ht_ask ask; // of a stream of repacked weights
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
@@ -136,8 +145,8 @@ struct ht_linear_kernels {
     uint32_t lanes; // rows that a stream reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
     uint32_t address_tokens;
-    // Streams of repacked weights for up to so many tokens need not ask.
-    uint32_t unasked_tokens;
+    // What streams of repacked weights ask for, for one token, and for more.
+    enum ht_ask ask_one, ask_more;
     bool signed_codes;   // of repacked Q8_0: as the file's; else + 128
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
@@ -173,7 +182,8 @@ extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)
 extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2vnni;
 extern const struct ht_linear_kernels ht_linear_avx512, ht_linear_avx512vnni;
-extern const struct ht_linear_kernels ht_linear_avx512bf16, ht_linear_amx;
+extern const struct ht_linear_kernels ht_linear_avx512bf16, ht_linear_avx512bf16_wide;
+extern const struct ht_linear_kernels ht_linear_amx;
 #elif defined(__aarch64__)
 extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht_linear_neon_i8mm;
 #endif

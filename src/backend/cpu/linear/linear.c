@@ -10,7 +10,13 @@
 
 // Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
 // chunk each) stay in the L2 cache.
-#define MAX_TOKENS   256
+#define MAX_TOKENS 256
+// So many bytes of activations stay there from one group of rows to the next. Where the tokens have
+// more, groups of rows form a band: one after the other takes a chunk of K, before any takes the
+// next one, so that a chunk's activations come from afar once for all of them.
+#define ACT_NEAR_BYTES (768 * 1024)
+#define BAND_GROUPS    8
+
 #define PANEL_BYTES  16384
 #define SCALES_BYTES (HT_CHUNK_Q8 / 16 * HT_ROW_GROUP * sizeof(float))
 // One row's bytes of a chunk, at most: Q8_0 has 34 bytes per 32 weights, F32 512 per 128.
@@ -19,7 +25,7 @@
 struct scratch {
     struct ht_panel panel;
     uint8_t *tail; // [32][TAIL_ROW_BYTES]: rows of the last group, or of a padded chunk
-    float *acc;    // [MAX_TOKENS or fewer][32]
+    float *acc;    // [1, or BAND_GROUPS][MAX_TOKENS or fewer][32]
 };
 
 static const struct ht_format_info *info_of(enum ht_format f) {
@@ -100,12 +106,12 @@ static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f
 }
 
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
-    (void)max_in;
     size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
+    bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
     return PANEL_BYTES + 3 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
-           n_tokens * HT_ROW_GROUP * sizeof(float);
+           (bands ? BAND_GROUPS : 1) * n_tokens * HT_ROW_GROUP * sizeof(float);
 }
 
 static struct scratch scratch_cut(void *memory) {
@@ -192,7 +198,21 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
     size_t from = n_lines * at / n_in, to = n_lines * (at + t->n_k) / n_in;
     t->ahead = next.at + from * 64;
     t->ahead_stride = n_lines * 64;
+    t->ahead_pair = 2 * t->ahead_stride;
     t->ahead_bytes = (uint32_t)(to - from) * 64;
+    t->ahead_in_turn = true;
+}
+
+// A chunk of n_bytes a row of a group of repacked weights, whose rows stand together `rows` at a
+// time: as many runs of addresses as that takes, HT_ASK_STREAMS at most, each in equal parts.
+static void ahead_chunk(struct ht_tile_args *t, const uint8_t *at, uint32_t rows, size_t n_bytes,
+                        size_t row_bytes) {
+    uint32_t n_parts = rows * HT_ASK_STREAMS / HT_ROW_GROUP; // of a run
+    size_t n_lines = (rows * n_bytes / n_parts + 63) / 64, run = rows * row_bytes;
+    t->ahead = at;
+    t->ahead_stride = n_parts > 1 ? n_lines * 64 : run;
+    t->ahead_pair = n_parts == 2 ? run : 2 * t->ahead_stride;
+    t->ahead_bytes = (uint32_t)n_lines * 64;
     t->ahead_in_turn = true;
 }
 
@@ -225,19 +245,66 @@ static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_lin
 
 static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
 
-// So many bytes of activations stay in a second-level cache from one group of rows to the next.
-#define ACT_NEAR_BYTES (768 * 1024)
+// A chunk of a group's rows, packed and multiplied.
+static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                     const uint8_t *rows, size_t stride, const struct scratch *s,
+                     const struct ht_tile_args *t) {
+    const struct ht_linear_format *f = kernels_of(k, job);
+    struct ht_panel panel = s->panel;
+    panel.in_place = rows;
+    panel.part_bytes = k->lanes * weight_bytes(job->format, job->n_in);
+    f->pack(info_of(job->format), rows, stride, t->n_k, &panel);
+    f->tile(&panel, t);
+}
+
+// n_groups whole groups of rows, one block of tokens, K chunk by chunk.
+static void band(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
+                 uint32_t n_groups, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
+                 const struct scratch *s) {
+    size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = HT_ROW_GROUP * row_bytes;
+    size_t act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in), n_bytes;
+    const uint8_t *first = job->weight + row * row_bytes, *act = job->act + token * act_stride;
+    bool direct = !job->bias && !job->residual;
+    uint32_t chunk = chunk_of(k, job->format), together = 1;
+    if (job->repacked) together = ht_repacked_rows(k, job->format);
+    struct ht_tile_args t = {
+        .n_tokens = n_tokens, .act_stride = act_stride, .from = zeros, .out_stride = job->y_stride};
+    for (uint32_t at = 0; at < job->n_in; at += t.n_k, first += together * n_bytes) {
+        t.n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
+        t.act = act + act_bytes(k, job->format, at);
+        n_bytes = weight_bytes(job->format, t.n_k);
+        bool last = at + t.n_k == job->n_in;
+        for (uint32_t g = 0; g < n_groups; g++) {
+            const uint8_t *rows = first + g * group_bytes, *then = rows + group_bytes;
+            float *acc = s->acc + (size_t)g * n_tokens * HT_ROW_GROUP;
+            t.act_far = g == 0;
+            if (at > 0) t.from = acc;
+            t.from_stride = at > 0 ? HT_ROW_GROUP : 0;
+            float *y = output(job, row + g * HT_ROW_GROUP, token);
+            t.to = last && direct ? y : acc;
+            t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
+            t.out = last ? y : NULL;
+            if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
+            if (job->repacked && then && then != job->then.at)
+                ahead_chunk(&t, then, together, n_bytes, row_bytes);
+            else
+                ahead(&t, (struct ht_linear_next){then, row_bytes}, n_bytes);
+            by_panel(k, job, rows, row_bytes, s, &t);
+            if (last && !direct)
+                epilogue(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, token, n_tokens, acc);
+        }
+    }
+}
 
 // One group of rows, one block of tokens, all of K. first: the thread's first with these tokens.
 static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
                   uint32_t n_rows, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
                   bool first, struct ht_linear_asked *asked, const struct scratch *s) {
     const struct ht_linear_format *f = kernels_of(k, job);
-    const struct ht_format_info *info = info_of(job->format);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     const uint8_t *w = job->weight + row * row_bytes;
     bool stream = n_tokens <= f->stream_most;
-    struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros};
+    struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros, .out_stride = job->y_stride};
     if (stream) t.n_tokens = with_spare(f, job, token, n_tokens);
     // The sums go from zeros to the place of the output, where nothing is added behind them.
     bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual && t.n_tokens == n_tokens;
@@ -256,22 +323,23 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         uint32_t n_k = job->n_in - at < part ? job->n_in - at : part;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
         size_t n_bytes = weight_bytes(job->format, n_k), stride = row_bytes;
-        bool to_output = direct && at + part >= job->n_in;
-        t.to = to_output ? output(job, row, token) : s->acc;
-        t.to_stride = to_output ? job->y_stride : HT_ROW_GROUP;
+        bool last = at + part >= job->n_in;
+        float *y = output(job, row, token);
+        t.to = last && direct ? y : s->acc;
+        t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
+        t.out = last && n_rows == HT_ROW_GROUP ? y : NULL;
         const uint8_t *rows = w;
         if (n_rows < HT_ROW_GROUP || t.n_k != n_k) {
             rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
-        bool last = at + part >= job->n_in;
         bool in_turn = k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS && next.at &&
                        (!stream || t.n_tokens > k->address_tokens);
         size_t n_next = n_bytes; // to the next chunk
         if (job->repacked) {
             n_next *= ht_repacked_rows(k, job->format);
             in_turn = !stream && next.at;
-            t.unasked = t.n_tokens <= k->unasked_tokens;
+            t.ask = t.n_tokens > 1 ? k->ask_more : k->ask_one;
         }
         if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
@@ -283,11 +351,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);
         } else {
-            struct ht_panel panel = s->panel;
-            panel.in_place = rows;
-            panel.part_bytes = k->lanes * row_bytes;
-            f->pack(info, rows, stride, t.n_k, &panel);
-            f->tile(&panel, &t);
+            by_panel(k, job, rows, stride, s, &t);
         }
         w += n_next;
         t.act += act_bytes(k, job->format, part);
@@ -321,10 +385,17 @@ void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *as
     }
 }
 
+// Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no
+// copy.
+static bool needs_bands(const struct ht_linear_job *job, uint32_t n_tokens) {
+    size_t act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
+    return n_tokens * act_stride > ACT_NEAR_BYTES && job->n_in % HT_PAD_FLOAT == 0;
+}
+
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
-    size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = row_bytes * HT_ROW_GROUP;
+    size_t row_bytes = weight_bytes(job->format, job->n_in);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
     bool stream = false;
     for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
@@ -334,15 +405,21 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
             ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes}, n_tokens);
-        for (uint32_t row = row_begin; row < row_end; row += HT_ROW_GROUP) {
-            uint32_t n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
-            struct ht_linear_next next = {w + group_bytes, row_bytes};
-            if (row_end - row <= HT_ROW_GROUP) next = job->then;
+        uint32_t most = !stream && needs_bands(job, n_tokens) ? BAND_GROUPS : 1, n_rows;
+        for (uint32_t row = row_begin; row < row_end; row += n_rows, w += n_rows * row_bytes) {
+            n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
+            uint32_t n_groups = (row_end - row) / HT_ROW_GROUP;
+            if (n_groups > most) n_groups = most;
+            if (n_groups > 1) n_rows = n_groups * HT_ROW_GROUP;
+            struct ht_linear_next next = {w + n_rows * row_bytes, row_bytes};
+            if (row_end - row <= n_rows) next = job->then;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
             bool first = row == row_begin && asked->act != job->act;
-            group(k, job, row, n_rows, token, n_tokens, next, first, asked, &s);
-            w += group_bytes;
+            if (n_groups > 1)
+                band(k, job, row, n_groups, token, n_tokens, next, &s);
+            else
+                group(k, job, row, n_rows, token, n_tokens, next, first, asked, &s);
         }
     }
     if (!stream) asked->at = NULL;
@@ -381,7 +458,8 @@ const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
     case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
     case HT_CPU_AVX512: return &ht_linear_avx512;
     case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
-    case HT_CPU_AVX512BF16: return &ht_linear_avx512bf16;
+    case HT_CPU_AVX512BF16:
+        return ht_cpu_wide_units() ? &ht_linear_avx512bf16_wide : &ht_linear_avx512bf16;
     case HT_CPU_AMX: return &ht_linear_amx;
 #elif defined(__aarch64__)
     case HT_CPU_NEON: return &ht_linear_neon;

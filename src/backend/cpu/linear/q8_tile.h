@@ -188,7 +188,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
     if (has_offset(kind)) at.shift = __builtin_ctz(128u / (unsigned)offset);
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
-    ask_output(to, t->to_stride, n, TILE_VECTORS * LANES);
+    ask_output(t, token, n, row, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {

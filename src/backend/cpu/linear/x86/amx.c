@@ -89,7 +89,7 @@ INLINE void column(const bool has_min, const bool ask, const struct ht_panel *p,
     uint32_t left = t->n_k / HT_Q8_BLOCK;
     struct sums even, odd;
     vf y[SIDE];
-    ask_output(to, t->to_stride, SIDE, LANES);
+    ask_output(t, token, SIDE, row, LANES);
     UNROLL(16)
     for (uint32_t i = 0; i < SIDE; i++) y[i] = load_floats(from + i * t->from_stride);
     START(0, 0, 4, 6);

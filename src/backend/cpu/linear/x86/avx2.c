@@ -15,7 +15,7 @@
 const struct ht_linear_kernels ht_linear_avx2 = {
     .name = "avx2",
     .lanes = LANES,
-    .unasked_tokens = 1,
+    .ask_one = HT_ASK_NOTHING,
     .signed_codes = true,
     .bf16_bytes = 4,
     .act_q8 = act_q8,

@@ -56,7 +56,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *from = t->from + token * t->from_stride;
     float *to = t->to + token * t->to_stride;
     const size_t stride = t->act_stride;
-    ask_output(to, t->to_stride, n, 2 * LANES);
+    ask_output(t, token, n, 0, 2 * LANES);
     vf y[TILE_TOKENS][2];
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
