@@ -122,6 +122,11 @@ class Hearth:
         self.ceilings.append(report['ceilings'])
         return report['runs']
 
+    def memory(self):
+        """How fast this machine's threads read it now, in GB/s."""
+        text, _ = output([self.a.hearth, 'doctor', '--json'])
+        return json.loads(text)['ceilings']['read_bytes_s'] / 1e9
+
     def generate(self, row, model, flags):
         run, = self.bench(model, flags, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
                           reps=row.reps)
@@ -227,22 +232,45 @@ PAUSE_S = 3
 NOT_REPACKED = re.compile(r'repack: level \S+ has no kernels')
 
 
-def interleave(columns, rounds):
+# A round counts if the memory was read as fast, within so much, before and after each of its turns;
+# so many times as many rounds as are wanted are tried.
+SAME_STATE = 1.2
+TRIES = 4
+
+
+def interleave(columns, rounds, memory=None):
     """Calls every column's function once a round; one that fails is said and left out, but there
-    is nothing to say of a level that does not repack."""
-    found = {name: [] for name in columns}
-    for _ in range(rounds):
+    is nothing to say of a level that does not repack. memory: a function that measures its speed,
+    where that decides; rounds in which it changed are left out, unless all are. Returns results by
+    column, and the speeds of the rounds that they are from."""
+    found, failed, kept = {name: [] for name in columns}, set(), []
+    for tried in range(rounds * TRIES if memory else rounds):
+        turn, speeds = {}, [memory()] if memory else []
         for name, measure in columns.items():
-            if found[name] is None:
+            if name in failed:
                 continue
             time.sleep(PAUSE_S)
             try:
-                found[name].append(measure())
+                turn[name] = measure()
             except (RuntimeError, OSError, AttributeError) as e:
                 if not NOT_REPACKED.search(str(e)):
                     print(f'{name}: {e}', file=sys.stderr)
-                found[name] = None
-    return found
+                failed.add(name)
+            if memory:
+                speeds.append(memory())
+        steady = not memory or max(speeds) <= SAME_STATE * min(speeds)
+        if memory and not steady:
+            print(f'round {tried + 1}: the memory went from {min(speeds):.0f} to '
+                  f'{max(speeds):.0f} GB/s', file=sys.stderr)
+        last_hope = tried + 1 == rounds * TRIES and not kept
+        if not steady and not last_hope:
+            continue
+        for name, result in turn.items():
+            found[name].append(result)
+        kept.append(statistics.median(speeds) if speeds else 0)
+        if len(kept) == rounds:
+            break
+    return {name: None if name in failed else r for name, r in found.items()}, kept
 
 
 def spread(values, better='more'):
@@ -269,6 +297,11 @@ def peer_columns(a, row, peers, among):
             for flags in peer.flags(row, among)}
 
 
+def ratio_of(ours, theirs):
+    """The median over the rounds of what one program did by what the other did in that round."""
+    return statistics.median(x / y for x, y in zip(ours, theirs))
+
+
 def best_set(row, found, program, key):
     """Of a program's sets of flags the one that did best: flags, values; None: no result."""
     sets = {flags: [r[key] for r in results] for (of, flags), results in found.items()
@@ -280,7 +313,7 @@ def best_set(row, found, program, key):
     return flags, sets[flags]
 
 
-def table_row(row, what, found, key, bars):
+def table_row(row, what, found, key, bars, speeds):
     flags, ours = best_set(row, found, 'hearth', key)
     cells = [what, '-', '']
     if ours:
@@ -289,13 +322,16 @@ def table_row(row, what, found, key, bars):
     if ours and key == 'value' and 'share' in results[0]:
         share = statistics.median(r['share'] for r in results)
         cells[2] = judged(share, bars[0], row.better, ' ' + results[0]['of'])
+        if any(speeds):
+            low, high = f'{min(speeds):.0f}', f'{max(speeds):.0f}'
+            cells[2] += f'; memory {low if low == high else low + " to " + high} GB/s'
     for peer, bar in zip(PEERS, bars[1:]):
         flags, theirs = best_set(row, found, peer, key)
         if not theirs:
             cells += ['-', '-']
             continue
         cells.append(spread(theirs, row.better) + (f' `{flags}`' if flags else ''))
-        ratio = ours and statistics.median(ours) / statistics.median(theirs)
+        ratio = ours and ratio_of(ours, theirs)
         cells.append(judged(ratio, bar, row.better) if ratio else '-')
     print('| ' + ' | '.join(cells) + ' |', flush=True)
 
@@ -314,15 +350,16 @@ def measure_row(a, row, hearth, peers):
     columns = {('hearth', flags): lambda flags=flags: hearth.measure(row, model, flags)
                for flags in FLAGS['hearth']['bench' if row.kind in BENCHED else 'run']}
     columns |= peer_columns(a, row, peers, FLAGS)
-    found = interleave(columns, a.rounds)
-    table_row(row, row.what, found, 'value', row.bars)
+    memory = hearth.memory if row.kind in ('generate', 'seqs') else None
+    found, speeds = interleave(columns, a.rounds, memory)
+    table_row(row, row.what, found, 'value', row.bars, speeds)
     if row.kind == 'seqs':
-        table_row(row, 'the same with their prompts', found, 'all', (None,) * 3)
+        table_row(row, 'the same with their prompts', found, 'all', (None,) * 3, speeds)
 
 
 def choose(a, row, peers):
     """A line for each set of flags of each peer."""
-    found = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
+    found, _ = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
     for (key, flags), results in found.items():
         cell = spread([r['value'] for r in results], row.better) if results else '-'
         print(f'| {row.what} | {PEERS[key]} | {flags or "as it comes"} | {cell} {row.unit} |',
