@@ -11,7 +11,7 @@
 //   v_max: a > b ? a : b   v_min: a < b ? a : b
 //   v_select_lt, v_select_le: a < b (a <= b) ? yes : no
 //   v_rint  v_neg  v_abs  v_copysign(to, from)   v_scale2: a * 2^n, n whole, |n| <= 128
-//   v_fraction: a - rint(a)   v_scale2_above(a, n, x, limit): x <= limit ? 0 : a * 2^n
+//   v_scale2_above(a, n, x, limit): x <= limit ? 0 : a * 2^n
 //   v_swap: lanes 2i and 2i + 1   v_sum, v_most: j and j + 8, then j + 4, j + 2, j + 1
 //   v_sums, v_mosts: the same of n <= HT_ATTN_MAX_ROWS rows of 16; lane r is that of row r
 //   and those that vec_i16.h names
@@ -33,7 +33,7 @@ static INLINE struct v16 keep(struct v16 v, uint32_t n) {
 
 // 2^x where x is below 128, or NaN.
 static INLINE struct v16 vexp2(struct v16 x) {
-    struct v16 r = v_fraction(x), n = v_sub(x, r);
+    struct v16 n = v_rint(x), r = v_sub(x, n);
     struct v16 q = v_set1(HT_EXP2_C6);
     q = v_fma(q, r, v_set1(HT_EXP2_C5));
     q = v_fma(q, r, v_set1(HT_EXP2_C4));

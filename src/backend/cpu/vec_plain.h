@@ -7,9 +7,6 @@
 #include "backend/cpu/vec.h"
 #include "backend/cpu/vec_unroll.h"
 
-static INLINE struct v16 v_fraction(struct v16 a) {
-    return v_sub(a, v_rint(a));
-}
 static INLINE struct v16 v_scale2_above(struct v16 a, struct v16 n, struct v16 x,
                                         struct v16 limit) {
     return v_select_le(x, limit, v_set1(0.0f), v_scale2(a, n));

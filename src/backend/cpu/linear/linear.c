@@ -152,20 +152,17 @@ static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_r
     float *y = output(job, row, token);
     const float *r = job->residual ? job->residual + token * job->residual_stride + row : NULL;
     for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP, y += job->y_stride) {
-        bool far = t + ROWS_AHEAD < n_tokens;
+        float *to = n_rows == HT_ROW_GROUP ? y : acc;
         if (job->bias) add_group(acc, bias, acc);
         if (r) {
-            if (far) {
+            if (t + ROWS_AHEAD < n_tokens) {
                 __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride);
                 __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride + 16);
             }
-            add_group(n_rows == HT_ROW_GROUP ? r : memcpy(rest, r, n_bytes), acc, acc);
+            add_group(n_rows == HT_ROW_GROUP ? r : memcpy(rest, r, n_bytes), acc, to);
             r += job->residual_stride;
         }
-        if (n_rows == HT_ROW_GROUP)
-            memcpy(y, acc, HT_ROW_GROUP * sizeof *y);
-        else
-            memcpy(y, acc, n_bytes);
+        if (!r || to == acc) memcpy(y, acc, n_bytes);
     }
 }
 

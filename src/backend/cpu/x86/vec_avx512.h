@@ -110,9 +110,6 @@ static INLINE struct v16 v_rint(struct v16 a) {
 static INLINE struct v16 v_scale2(struct v16 a, struct v16 n) {
     return wrap(_mm512_scalef_ps(a.v, n.v));
 }
-static INLINE struct v16 v_fraction(struct v16 a) {
-    return wrap(_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
 static INLINE struct v16 v_scale2_above(struct v16 a, struct v16 n, struct v16 x,
                                         struct v16 limit) {
     return wrap(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLE_UQ), a.v, n.v));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Activations in 8 bits, four blocks at a time: what is one number a block (largest value, errors,
 // step, sums) is a lane of a register for all four, so that no block waits for the sums across
-// lanes of another; and two fours side by side where there are as many, for the same reason. The
-// numbers are those of act_q8 (q8.h), which does what is left over.
+// lanes of another; and two or four fours side by side where there are as many, for the same
+// reason. The numbers are those of act_q8 (q8.h), which does what is left over.
 #ifndef HT_LINEAR_ACT_AVX512_H
 #define HT_LINEAR_ACT_AVX512_H
 
@@ -156,10 +156,10 @@ INLINE bool quantise_fours(const int n, const float *x, struct ht_act_q8 *dst, s
                        ht_tops[2], ht_tops[0], ht_tops[0], ht_tops[1], ht_tops[2], ht_tops[0],
                        ht_tops[0], ht_tops[1], ht_tops[2], ht_tops[0]);
     const __m512i inf = _mm512_set1_epi32(0x7f800000);
-    __m512 inverse[2], step[2];
-    __m512i sums[2];
+    __m512 inverse[4], step[4];
+    __m512i sums[4];
     __mmask16 odd = 0;
-    UNROLL(2)
+    UNROLL(4)
     for (int i = 0; i < n; i++) {
         __m512i bits = max_magnitudes(x + 128 * i);
         __m512 amax = _mm512_castsi512_ps(bits);
@@ -169,13 +169,13 @@ INLINE bool quantise_fours(const int n, const float *x, struct ht_act_q8 *dst, s
                _mm512_cmpge_epu32_mask(_mm512_castps_si512(inverse[i]), inf);
     }
     if (odd) return false;
-    UNROLL(2)
+    UNROLL(4)
     for (int i = 0; i < n; i++) best_steps(x + 128 * i, &inverse[i], &step[i]);
-    UNROLL(2)
+    UNROLL(4)
     for (int i = 0; i < n; i++)
         sums[i] =
             round_codes(x + 128 * i, inverse[i], ht_act_block(dst, 4 * i, dst_step), dst_step);
-    UNROLL(2)
+    UNROLL(4)
     for (int i = 0; i < n; i++)
         store_rest(step[i], sums[i], ht_act_block(dst, 4 * i, dst_step), dst_step);
     return true;
@@ -189,11 +189,12 @@ INLINE void act_q8_fours(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
                          void one(const float *, uint32_t, struct ht_act_q8 *, size_t)) {
     uint32_t k = 0;
     for (uint32_t n; k + 128 <= n_in; k += n, dst = ht_act_block(dst, n / 32, dst_step)) {
-        n = k + 256 <= n_in ? 256 : 128;
+        n = k + 512 <= n_in ? 512 : k + 256 <= n_in ? 256 : 128;
         for (uint32_t b = 0; b < n / 32; b++)
             __builtin_prefetch(ht_act_block(dst, b + BLOCKS_AHEAD, dst_step), 1);
-        bool done = n == 256 ? quantise_fours(2, x + k, dst, dst_step)
-                             : quantise_fours(1, x + k, dst, dst_step);
+        bool done = n == 512   ? quantise_fours(4, x + k, dst, dst_step)
+                    : n == 256 ? quantise_fours(2, x + k, dst, dst_step)
+                               : quantise_fours(1, x + k, dst, dst_step);
         if (!done) one(x + k, n, dst, dst_step);
     }
     if (k < n_in) one(x + k, n_in - k, dst, dst_step);
