@@ -401,6 +401,49 @@ static void real_shapes(void **state) {
     }
 }
 
+// Activations of so many tokens do not stay near, so groups of rows take K chunk by chunk together:
+// a band, a smaller one behind it, and rows that are no whole group; the last chunk is short.
+static void bands(void **state) {
+    (void)state;
+    static const struct {
+        enum ht_format format;
+        uint32_t n_in;
+    } cases[] = {
+        {HT_Q8_0, 3104}, {HT_Q4_K, 3328}, {HT_Q6_K, 3328}, {HT_F16, 1632}, {HT_BF16, 3104}};
+    uint64_t seed = 6;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s = {.format = cases[i].format, .n_in = cases[i].n_in, .n_tokens = 130};
+        s.n_out = 10 * 32 + (i % 2 ? 0 : 5);
+        s.bias = s.residual = i % 2;
+        s.in_place = i % 4 == 1;
+        struct data d = data_new(&s, &seed);
+        size_t n_y = d.residual.n / 4;
+        struct guarded want = guarded_new(n_y * 4, 4), got = guarded_new(n_y * 4, 4);
+        for (int level = 1; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
+            struct shape one = s; // a token's bits among few, which need no band
+            struct data part = d;
+            one.n_tokens = 1;
+            part.residual.n = s.n_out * 4;
+            static float few[512];
+            compute(level, &s, &d, (float *)got.data);
+            for (uint32_t t = 0; t < s.n_tokens; t += 43) {
+                part.x.data = d.x.data + (size_t)t * s.n_in * 4;
+                part.residual.data = d.residual.data + t * d.y_stride * 4;
+                compute(level, &one, &part, few);
+                if (memcmp(few, got.data + t * d.y_stride * 4, s.n_out * 4))
+                    fail_msg("%s: token %u is another alone", shape_text(&s, level), t);
+            }
+            memcpy(want.data, got.data, n_y * 4);
+            if (s.n_out % 32 == 0)
+                expect_same_repacked(&s, level, &d, (float *)got.data, (float *)want.data);
+        }
+        guarded_free(&want);
+        guarded_free(&got);
+        data_free(&d);
+    }
+}
+
 // The bits of a token do not depend on its neighbours.
 static void one_token_one_answer(void **state) {
     (void)state;
@@ -506,7 +549,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(odd_shapes),    cmocka_unit_test(one_token_one_answer),
         cmocka_unit_test(real_shapes),   cmocka_unit_test(strange_scales),
         cmocka_unit_test(largest_codes), cmocka_unit_test(repacked),
-        cmocka_unit_test(can_repack),
+        cmocka_unit_test(can_repack),    cmocka_unit_test(bands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
