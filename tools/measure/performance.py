@@ -232,45 +232,62 @@ PAUSE_S = 3
 NOT_REPACKED = re.compile(r'repack: level \S+ has no kernels')
 
 
-# A round counts if the memory was read as fast, within so much, before and after each of its turns;
-# so many times as many rounds as are wanted are tried.
+# The memory of a virtual machine changes its speed within seconds. A turn counts if the memory was
+# read as fast, within so much, before and after it, and it is compared with turns that found the
+# memory as fast; so many times as many rounds as are wanted are tried.
 SAME_STATE = 1.2
 TRIES = 4
+
+
+def same_state(turns):
+    """Of {column: [(speed, result)]} the results of turns with nearly the same speed: of such sets
+    the one that has most where a column has fewest. Returns results by column, and speeds."""
+    best, most = {}, (0, 0)
+    for low in {speed for of in turns.values() for speed, _ in of}:
+        near = {name: [t for t in of if low <= t[0] <= low * SAME_STATE]
+                for name, of in turns.items()}
+        size = min(map(len, near.values())), sum(map(len, near.values()))
+        if size > most:
+            best, most = near, size
+    return ({name: [result for _, result in best.get(name, ())] for name in turns},
+            [speed for of in best.values() for speed, _ in of])
 
 
 def interleave(columns, rounds, memory=None):
     """Calls every column's function once a round; one that fails is said and left out, but there
     is nothing to say of a level that does not repack. memory: a function that measures its speed,
-    where that decides; rounds in which it changed are left out, unless all are. Returns results by
-    column, and the speeds of the rounds that they are from."""
-    found, failed, kept = {name: [] for name in columns}, set(), []
-    for tried in range(rounds * TRIES if memory else rounds):
-        turn, speeds = {}, [memory()] if memory else []
+    where that decides; a turn in which it changed does not count, unless all of a column did.
+    Returns results by column (None: it failed), and the speeds that they had."""
+    turns, dropped, failed = {name: [] for name in columns}, {}, set()
+    for _ in range(rounds * TRIES if memory else rounds):
+        speed = memory() if memory else 0
         for name, measure in columns.items():
             if name in failed:
                 continue
             time.sleep(PAUSE_S)
             try:
-                turn[name] = measure()
+                result = measure()
             except (RuntimeError, OSError, AttributeError) as e:
                 if not NOT_REPACKED.search(str(e)):
                     print(f'{name}: {e}', file=sys.stderr)
                 failed.add(name)
-            if memory:
-                speeds.append(memory())
-        steady = not memory or max(speeds) <= SAME_STATE * min(speeds)
-        if memory and not steady:
-            print(f'round {tried + 1}: the memory went from {min(speeds):.0f} to '
-                  f'{max(speeds):.0f} GB/s', file=sys.stderr)
-        last_hope = tried + 1 == rounds * TRIES and not kept
-        if not steady and not last_hope:
-            continue
-        for name, result in turn.items():
-            found[name].append(result)
-        kept.append(statistics.median(speeds) if speeds else 0)
-        if len(kept) == rounds:
+                turns.pop(name)
+                continue
+            before, speed = speed, memory() if memory else 0
+            if max(before, speed) <= SAME_STATE * min(before, speed):
+                turns[name].append(((before + speed) / 2, result))
+            else:
+                dropped.setdefault(name, []).append(((before + speed) / 2, result))
+        found, speeds = same_state(turns)
+        if all(len(results) >= rounds for results in found.values()):
             break
-    return {name: None if name in failed else r for name, r in found.items()}, kept
+    else:
+        for name, results in found.items():
+            if not results:
+                print(f'{name}: no turn found the memory as fast as those of the others',
+                      file=sys.stderr)
+                found[name] = [r for _, r in turns[name] + dropped.get(name, [])]
+    return found | dict.fromkeys(failed), speeds
 
 
 def spread(values, better='more'):
@@ -295,11 +312,6 @@ def peer_columns(a, row, peers, among):
     return {(key, flags): lambda peer=peer, flags=flags: peer.measure(row, model, flags)
             for key, peer in peers.items() if row.kind != 'sampling'
             for flags in peer.flags(row, among)}
-
-
-def ratio_of(ours, theirs):
-    """The median over the rounds of what one program did by what the other did in that round."""
-    return statistics.median(x / y for x, y in zip(ours, theirs))
 
 
 def best_set(row, found, program, key):
@@ -331,7 +343,7 @@ def table_row(row, what, found, key, bars, speeds):
             cells += ['-', '-']
             continue
         cells.append(spread(theirs, row.better) + (f' `{flags}`' if flags else ''))
-        ratio = ours and ratio_of(ours, theirs)
+        ratio = ours and statistics.median(ours) / statistics.median(theirs)
         cells.append(judged(ratio, bar, row.better) if ratio else '-')
     print('| ' + ' | '.join(cells) + ' |', flush=True)
 
