@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT
 // Attention over paged KV. A task is one KV head and a tile of tokens of one sequence: the query
 // rows of the group's heads, at most attn_rows at once, so that each K and V row is read once for
-// all of them. Order of the arithmetic: num.h, for each query row by its own position alone; how
-// tokens are put together in tiles never shows.
+// all of them; or one token and as many KV heads as have so many rows. Order of the arithmetic:
+// num.h, for each query row by its own position alone; how tokens are put together in tiles never
+// shows.
 #include <string.h>
 
 #include "backend/cpu/exec.h"
 
-// A KV head and a tile of tokens.
+// A KV head and a tile of tokens, or several and one token.
 struct task {
     const struct ht_cpu_tile *tile; // NULL: none
-    uint32_t kv_head;
+    uint32_t kv_head, n_kv;         // the first; how many
+};
+
+// Where a KV head's groups of K and V rows of a tile of positions lie, and what may be fetched.
+struct pages {
+    const void *k[HT_TILE_GROUPS], *v[HT_TILE_PAGES];
+    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
 };
 
 // A thread's memory, carved from ht_cpu_own_attn.
@@ -23,10 +30,11 @@ struct work {
     float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment (attn_softmax)
     float c[HT_ATTN_MAX_ROWS];
     struct task task;
-    uint32_t n_rows, n_heads; // n_heads query heads a token: rows are [token][head]
+    // Rows are [KV head][token][head]: kv_rows of a KV head, n_heads query heads of it a token.
+    uint32_t n_rows, kv_rows, n_heads;
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
-    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
-    struct task next; // what this thread does then
+    struct pages pages[HT_ATTN_MAX_ROWS];                // [n_kv]
+    struct task next;                                    // what this thread does then
     const float *ask; // its query rows, of so many tokens, that nobody asked for yet
     uint32_t n_ask;
 };
@@ -63,41 +71,46 @@ static void clear_segment(struct work *w, uint32_t d) {
 
 // Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
 static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, uint32_t r0,
-                       uint32_t r1, const void *const *v, uint32_t begin, uint32_t end) {
+                       uint32_t r1, const struct pages *at, uint32_t begin, uint32_t end) {
     if (r0 >= r1 || begin >= end) return;
     p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
-                                                  w->c + r0, r1 - r0, d, v, w->next_v, begin, end);
+                                                  w->c + r0, r1 - r0, d, at->v, at->next_v, begin,
+                                                  end);
     for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
 }
 
 // Where the K groups and V rows of page i of a tile lie, the page being that of a position of a
-// task; past the task's last page, that one again.
+// task's KV head; past the task's last page, that one again.
 static void find_page(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
-                      uint32_t pos, uint32_t i, const void **k, const void **v) {
+                      uint32_t kv, uint32_t pos, uint32_t i, const void **k, const void **v) {
     size_t row_bytes = p->c->kv_row_bytes;
     const struct ht_cpu_tile *t = task.tile;
     uint32_t last = (t->pos + t->n_tokens - 1) / HT_PAGE_TOKENS;
     uint32_t page = t->pages[min_u32(pos / HT_PAGE_TOKENS, last)];
-    const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head);
+    const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head + kv);
     for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
         k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
     v[i] = at + HT_PAGE_TOKENS * row_bytes;
 }
 
-// What the kernels may fetch ahead of a tile from `base` on: of each page, that which is read a
-// whole tile of pages later, be it the task's or the next one's. A task's last tile may be short,
-// and has no time to fetch all of the next task's first.
-static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
-                      uint32_t base) {
+// The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
+// fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
+// the next one's. A task's last tile may be short, and has no time to fetch all of the next task's
+// first.
+static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                       uint32_t kv, uint32_t base) {
+    struct pages *at = &w->pages[kv];
     uint32_t end = (w->hi[w->n_rows - 1] + HT_PAGE_TOKENS - 1) / HT_PAGE_TOKENS * HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
         struct task task = w->task;
-        uint32_t pos = base + HT_TILE + i * HT_PAGE_TOKENS;
+        uint32_t pos = base + i * HT_PAGE_TOKENS;
+        find_page(p, s, task, kv, pos, i, at->k, at->v);
+        pos += HT_TILE;
         if (pos >= end && w->next.tile) {
             task = w->next;
             pos = pos - end + first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
         }
-        find_page(p, s, task, pos, i, w->next_k, w->next_v);
+        find_page(p, s, task, kv < task.n_kv ? kv : 0, pos, i, at->next_k, at->next_v);
     }
 }
 
@@ -118,37 +131,46 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         hi[r] = min_u32(w->hi[r], end) - base;
     }
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
-    const void *kp[HT_TILE_GROUPS], *vp[HT_TILE_PAGES];
-    for (uint32_t i = 0; i < HT_TILE_PAGES; i++)
-        find_page(p, s, w->task, base + i * HT_PAGE_TOKENS, i, kp, vp);
-    find_next(p, s, w, base);
-    k->attn_qk[type](w->q, w->n_rows, d, kp, w->next_k, any_lo / HT_LANES,
-                     (any_hi + HT_LANES - 1) / HT_LANES, w->s);
+    for (uint32_t kv = 0; kv < w->task.n_kv; kv++) {
+        const struct pages *at = &w->pages[kv];
+        find_pages(p, s, w, kv, base);
+        k->attn_qk[type](w->q + kv * w->kv_rows * ht_attn_q_floats(d), w->kv_rows, d, at->k,
+                         at->next_k, any_lo / HT_LANES, (any_hi + HT_LANES - 1) / HT_LANES,
+                         w->s + kv * w->kv_rows * HT_TILE);
+    }
     k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
                     w->m + r0, w->l + r0, w->c + r0);
+    if (w->task.n_kv > 1) {
+        for (uint32_t kv = 0, r = 0; kv < w->task.n_kv; kv++, r += w->kv_rows)
+            add_values(p, w, d, r, r + w->kv_rows, &w->pages[kv], any_lo, any_hi);
+        return;
+    }
+    const struct pages *at = w->pages;
     if (type == HEARTH_KV_I16) { // 0 times any whole number is 0
-        add_values(p, w, d, r0, r1, vp, any_lo, any_hi);
+        add_values(p, w, d, r0, r1, at, any_lo, any_hi);
         return;
     }
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
     for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
-        add_values(p, w, d, r, r + w->n_heads, vp, lo[r], min_u32(hi[r], all_lo));
-    add_values(p, w, d, r0, r1, vp, all_lo, all_hi);
+        add_values(p, w, d, r, r + w->n_heads, at, lo[r], min_u32(hi[r], all_lo));
+    add_values(p, w, d, r0, r1, at, all_lo, all_hi);
     for (uint32_t r = r0; r < r1; r += w->n_heads)
-        add_values(p, w, d, r, r + w->n_heads, vp, max_u32(all_hi, all_lo), hi[r]);
+        add_values(p, w, d, r, r + w->n_heads, at, max_u32(all_hi, all_lo), hi[r]);
 }
 
 // Query rows [token][head] of `n_heads` heads from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t h0, int thread) {
-    uint32_t d = s->head_dim;
+    uint32_t d = s->head_dim, n_kv = w->task.n_kv;
     const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
+    w->kv_rows = w->n_rows / n_kv;
     for (uint32_t r = 0; r < w->n_rows; r++) {
-        uint32_t t = r / w->n_heads, pos = w->task.tile->pos + t;
-        const float *q =
-            first + ((size_t)(w->task.tile->row + t) * s->n_heads + r % w->n_heads) * d;
-        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->n_rows, r, w->q);
+        uint32_t t = n_kv > 1 ? 0 : r / w->n_heads, pos = w->task.tile->pos + t;
+        uint32_t kv = r / w->kv_rows, head = n_kv > 1 ? r : r % w->n_heads;
+        const float *q = first + ((size_t)(w->task.tile->row + t) * s->n_heads + head) * d;
+        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->kv_rows, r % w->kv_rows,
+                                                     w->q + kv * w->kv_rows * ht_attn_q_floats(d));
         w->hi[r] = pos + 1;
         w->lo[r] = first_seen(s, pos);
         w->all_m[r] = -INFINITY;
@@ -160,10 +182,9 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 // task are asked for while this one is at work, a few tokens a tile.
 static void ask_rows(const struct ht_cpu_step *s, struct work *w) {
     enum { TOKENS = 2 };
-    size_t width = (size_t)s->n_heads * s->head_dim;
+    size_t width = (size_t)s->n_heads * s->head_dim, n = width / s->n_kv_heads * w->next.n_kv;
     for (int i = 0; i < TOKENS && w->n_ask > 0; i++, w->n_ask--, w->ask += width)
-        for (uint32_t e = 0; e < width / s->n_kv_heads; e += 64 / sizeof *w->ask)
-            __builtin_prefetch(w->ask + e, 0, 3);
+        for (uint32_t e = 0; e < n; e += 64 / sizeof *w->ask) __builtin_prefetch(w->ask + e, 0, 3);
 }
 
 // n finished heads of row `row` from `head` on: y = acc / l, or only its prepared activations. acc
@@ -180,9 +201,10 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
 
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
-    for (uint32_t r = 0; r < w->n_rows; r += w->n_heads)
-        store_heads(p, s, w->task.tile->row + r / w->n_heads, h0, w->n_heads,
-                    w->acc + (size_t)r * s->head_dim, w->all_l + r, thread);
+    uint32_t n = w->task.n_kv * w->n_heads;
+    for (uint32_t r = 0; r < w->n_rows; r += n)
+        store_heads(p, s, w->task.tile->row + r / n, h0, n, w->acc + (size_t)r * s->head_dim,
+                    w->all_l + r, thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -233,7 +255,7 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     }
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
-        w.n_rows = w.n_heads * tile->n_tokens;
+        w.n_rows = w.n_heads * tile->n_tokens * task.n_kv;
         load_rows(p, s, &w, task.kv_head * group + h, thread);
         fold_all(p, s, &w);
         store_rows(p, s, &w, task.kv_head * group + h, thread);
@@ -269,7 +291,8 @@ static struct part *part_at(const struct ht_prepared *p, const struct ht_cpu_ste
 // One segment for every query head of a KV head.
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
-    struct work w = work_of(p, s, (struct task){&p->tiles[0], kv_head}, (struct task){0}, thread);
+    struct work w =
+        work_of(p, s, (struct task){&p->tiles[0], kv_head, 1}, (struct task){0}, thread);
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
@@ -309,22 +332,35 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     }
 }
 
+// KV heads that a task of one token takes together: softmax of many rows costs little more than of
+// one, since each row's operations wait for each other.
+static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
+    for (uint32_t i = 0; i < p->n_tiles; i++)
+        if (p->tiles[i].n_tokens > 1) return 1;
+    return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
+}
+
 // The thread's own heads, tile after tile.
 static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     size_t begin, end;
     ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
-    uint32_t n = p->n_tiles, n_tasks = (uint32_t)(end - begin) * n;
-    for (uint32_t i = 0; i < n_tasks; i++) {
-        struct task task = {&p->tiles[i % n], (uint32_t)begin + i / n}, next = {0};
-        if (i + 1 < n_tasks)
-            next = (struct task){&p->tiles[(i + 1) % n], (uint32_t)begin + (i + 1) / n};
-        run_task(p, s, task, next, thread);
+    uint32_t n = heads_together(p, s), last = (uint32_t)end;
+    for (uint32_t h = (uint32_t)begin; h < last; h += n) {
+        n = min_u32(n, last - h);
+        for (uint32_t i = 0; i < p->n_tiles; i++) {
+            struct task task = {&p->tiles[i], h, n}, next = {0};
+            uint32_t then = i + 1 < p->n_tiles ? h : h + n;
+            if (then < last)
+                next =
+                    (struct task){&p->tiles[(i + 1) % p->n_tiles], then, min_u32(n, last - then)};
+            run_task(p, s, task, next, thread);
+        }
     }
 }
 
 // Tasks differ in length: late (long) tiles come first.
 static struct task task_at(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i) {
-    return (struct task){&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads};
+    return (struct task){&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads, 1};
 }
 
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
