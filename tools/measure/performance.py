@@ -232,33 +232,31 @@ PAUSE_S = 3
 NOT_REPACKED = re.compile(r'repack: level \S+ has no kernels')
 
 
-# The memory of a virtual machine changes its speed within seconds. A turn counts if the memory was
-# read as fast, within so much, before and after it, and it is compared with turns that found the
-# memory as fast; so many times as many rounds as are wanted are tried.
+# The memory of a virtual machine changes its speed within seconds. Turns are compared that found it
+# as fast, within so much, before and after them; so many times as many rounds as are wanted are
+# tried.
 SAME_STATE = 1.2
 TRIES = 4
 
 
 def same_state(turns):
-    """Of {column: [(speed, result)]} the results of turns with nearly the same speed: of such sets
-    the one that has most where a column has fewest. Returns results by column, and speeds."""
-    best, most = {}, (0, 0)
-    for low in {speed for of in turns.values() for speed, _ in of}:
-        near = {name: [t for t in of if low <= t[0] <= low * SAME_STATE]
+    """Of {column: [(speed before, behind, result)]} the turns with nearly the same speeds: of such
+    sets the one that has most where a column has fewest, or all turns, if each lacks a column."""
+    best, most = turns, (1, 0)
+    for low in {min(t[:2]) for of in turns.values() for t in of}:
+        near = {name: [t for t in of if low <= min(t[:2]) and max(t[:2]) <= low * SAME_STATE]
                 for name, of in turns.items()}
         size = min(map(len, near.values())), sum(map(len, near.values()))
         if size > most:
             best, most = near, size
-    return ({name: [result for _, result in best.get(name, ())] for name in turns},
-            [speed for of in best.values() for speed, _ in of])
+    return best
 
 
 def interleave(columns, rounds, memory=None):
     """Calls every column's function once a round; one that fails is said and left out, but there
     is nothing to say of a level that does not repack. memory: a function that measures its speed,
-    where that decides; a turn in which it changed does not count, unless all of a column did.
-    Returns results by column (None: it failed), and the speeds that they had."""
-    turns, dropped, failed = {name: [] for name in columns}, {}, set()
+    where that decides. Returns results by column (None: it failed), and the speeds they had."""
+    turns, failed = {name: [] for name in columns}, set()
     for _ in range(rounds * TRIES if memory else rounds):
         speed = memory() if memory else 0
         for name, measure in columns.items():
@@ -274,20 +272,12 @@ def interleave(columns, rounds, memory=None):
                 turns.pop(name)
                 continue
             before, speed = speed, memory() if memory else 0
-            if max(before, speed) <= SAME_STATE * min(before, speed):
-                turns[name].append(((before + speed) / 2, result))
-            else:
-                dropped.setdefault(name, []).append(((before + speed) / 2, result))
-        found, speeds = same_state(turns)
-        if all(len(results) >= rounds for results in found.values()):
+            turns[name].append((before, speed, result))
+        kept = same_state(turns)
+        if all(len(of) >= rounds for of in kept.values()) and kept is not turns:
             break
-    else:
-        for name, results in found.items():
-            if not results:
-                print(f'{name}: no turn found the memory as fast as those of the others',
-                      file=sys.stderr)
-                found[name] = [r for _, r in turns[name] + dropped.get(name, [])]
-    return found | dict.fromkeys(failed), speeds
+    found = {name: [t[2] for t in of] for name, of in kept.items()}
+    return found | dict.fromkeys(failed), [x for of in kept.values() for t in of for x in t[:2]]
 
 
 def spread(values, better='more'):

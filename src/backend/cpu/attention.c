@@ -140,16 +140,14 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
     k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
                     w->m + r0, w->l + r0, w->c + r0);
-    if (w->task.n_kv > 1) {
+    // 0 times any whole number is 0, and rows of one token see the same.
+    if (type == HEARTH_KV_I16 || w->task.n_kv > 1) {
         for (uint32_t kv = 0, r = 0; kv < w->task.n_kv; kv++, r += w->kv_rows)
-            add_values(p, w, d, r, r + w->kv_rows, &w->pages[kv], any_lo, any_hi);
+            add_values(p, w, d, max_u32(r0, r), min_u32(r1, r + w->kv_rows), &w->pages[kv], any_lo,
+                       any_hi);
         return;
     }
     const struct pages *at = w->pages;
-    if (type == HEARTH_KV_I16) { // 0 times any whole number is 0
-        add_values(p, w, d, r0, r1, at, any_lo, any_hi);
-        return;
-    }
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
     for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
@@ -159,17 +157,17 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         add_values(p, w, d, r, r + w->n_heads, at, max_u32(all_hi, all_lo), hi[r]);
 }
 
-// Query rows [token][head] of `n_heads` heads from head h0 on.
+// Query rows [KV head][token][head], from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t h0, int thread) {
-    uint32_t d = s->head_dim, n_kv = w->task.n_kv;
+    uint32_t d = s->head_dim;
     const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
-    w->kv_rows = w->n_rows / n_kv;
+    w->kv_rows = w->n_rows / w->task.n_kv;
     for (uint32_t r = 0; r < w->n_rows; r++) {
-        uint32_t t = n_kv > 1 ? 0 : r / w->n_heads, pos = w->task.tile->pos + t;
-        uint32_t kv = r / w->kv_rows, head = n_kv > 1 ? r : r % w->n_heads;
+        uint32_t kv = r / w->kv_rows, at = r % w->kv_rows, t = at / w->n_heads;
+        uint32_t head = kv * w->n_heads + at % w->n_heads, pos = w->task.tile->pos + t;
         const float *q = first + ((size_t)(w->task.tile->row + t) * s->n_heads + head) * d;
-        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->kv_rows, r % w->kv_rows,
+        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->kv_rows, at,
                                                      w->q + kv * w->kv_rows * ht_attn_q_floats(d));
         w->hi[r] = pos + 1;
         w->lo[r] = first_seen(s, pos);
@@ -335,8 +333,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
 // KV heads that a task of one token takes together: softmax of many rows costs little more than of
 // one, since each row's operations wait for each other.
 static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
-    for (uint32_t i = 0; i < p->n_tiles; i++)
-        if (p->tiles[i].n_tokens > 1) return 1;
+    if (p->n_tiles < p->batch->n_tokens) return 1;
     return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
 }
 
