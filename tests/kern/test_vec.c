@@ -195,9 +195,29 @@ static void check_stores(const struct ht_vec_kernels *want, const struct ht_vec_
         }
 }
 
+// A whole group at once is what its positions are one by one.
+static void check_groups(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 5;
+    for (int type = 0; type < HT_N_KV_TYPES; type++)
+        for (uint32_t i = 0; i < 7 * N_DIMS; i++) {
+            uint32_t d = dims[i % N_DIMS];
+            if (!holds((enum hearth_kv_type)type, d)) continue;
+            size_t row = ht_kv_row_bytes((enum hearth_kv_type)type, d);
+            struct guarded x = hard_floats(d * HT_LANES, i / N_DIMS, &seed);
+            struct guarded k = filled(row * HT_LANES, 0x11), k2 = copy_of(&k);
+            for (uint32_t j = 0; j < HT_LANES; j++)
+                want->k_store[type](floats(&x) + j * d, d, j, k.data);
+            got->k_group[type](floats(&x), d, k2.data);
+            assert_memory_equal(k.data, k2.data, k.n);
+            struct guarded *all[] = {&x, &k, &k2};
+            for (int g = 0; g < 3; g++) guarded_free(all[g]);
+        }
+}
+
 static void test_stores(void **state) {
     (void)state;
     each_level(check_stores);
+    each_level(check_groups);
 }
 
 // n positions of a head, in the layout of a K group or of a page's V: scalar stores.

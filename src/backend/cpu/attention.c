@@ -35,8 +35,7 @@ struct work {
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     struct pages pages[HT_ATTN_MAX_ROWS];                // [n_kv]
     struct task next;                                    // what this thread does then
-    const float *ask; // its query rows, of so many tokens, that nobody asked for yet
-    uint32_t n_ask;
+    uint32_t n_ask; // its last tokens, whose query rows nobody asked for yet
 };
 
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
@@ -159,15 +158,15 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 
 // Query rows [KV head][token][head], from head h0 on.
 static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
-                      uint32_t h0, int thread) {
+                      uint32_t h0) {
     uint32_t d = s->head_dim;
-    const float *first = ht_cpu_f32(p, s->in[0], thread) + (size_t)h0 * d;
     w->kv_rows = w->n_rows / w->task.n_kv;
     for (uint32_t r = 0; r < w->n_rows; r++) {
         uint32_t kv = r / w->kv_rows, at = r % w->kv_rows, t = at / w->n_heads;
         uint32_t head = kv * w->n_heads + at % w->n_heads, pos = w->task.tile->pos + t;
-        const float *q = first + ((size_t)(w->task.tile->row + t) * s->n_heads + head) * d;
-        p->backend->vec.q_load[p->c->limits.kv_type](q, d, w->kv_rows, at,
+        struct ht_cpu_head q = ht_cpu_head_at(p, s->in[0], h0 + head, d);
+        p->backend->vec.q_load[p->c->limits.kv_type](q.x + (w->task.tile->row + t) * q.stride, d,
+                                                     w->kv_rows, at,
                                                      w->q + kv * w->kv_rows * ht_attn_q_floats(d));
         w->hi[r] = pos + 1;
         w->lo[r] = first_seen(s, pos);
@@ -178,11 +177,17 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 
 // Query rows of a head lie far apart, so the hardware does not fetch them ahead: those of the next
 // task are asked for while this one is at work, a few tokens a tile.
-static void ask_rows(const struct ht_cpu_step *s, struct work *w) {
+static void ask_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w) {
     enum { TOKENS = 2 };
-    size_t width = (size_t)s->n_heads * s->head_dim, n = width / s->n_kv_heads * w->next.n_kv;
-    for (int i = 0; i < TOKENS && w->n_ask > 0; i++, w->n_ask--, w->ask += width)
-        for (uint32_t e = 0; e < n; e += 64 / sizeof *w->ask) __builtin_prefetch(w->ask + e, 0, 3);
+    uint32_t group = s->n_heads / s->n_kv_heads, h0 = w->next.kv_head * group;
+    for (int i = 0; i < TOKENS && w->n_ask > 0; i++, w->n_ask--) {
+        size_t row = w->next.tile->row + w->next.tile->n_tokens - w->n_ask;
+        for (uint32_t h = h0; h < h0 + w->next.n_kv * group; h++) {
+            struct ht_cpu_head q = ht_cpu_head_at(p, s->in[0], h, s->head_dim);
+            for (uint32_t e = 0; e < s->head_dim; e += 64 / sizeof *q.x)
+                __builtin_prefetch(q.x + row * q.stride + e, 0, 3);
+        }
+    }
 }
 
 // n finished heads of row `row` from `head` on: y = acc / l, or only its prepared activations. acc
@@ -210,7 +215,7 @@ static void fold_segment(const struct ht_prepared *p, const struct ht_cpu_step *
                          uint32_t base, uint32_t end) {
     clear_segment(w, s->head_dim);
     for (; base < end; base += HT_TILE) {
-        ask_rows(s, w);
+        ask_rows(p, s, w);
         fold_tile(p, s, w, base);
     }
 }
@@ -246,15 +251,11 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     const struct ht_cpu_tile *tile = task.tile;
     struct work w = work_of(p, s, task, next, thread);
     uint32_t group = s->n_heads / s->n_kv_heads;
-    if (next.tile) {
-        size_t at = (size_t)next.tile->row * s->n_heads + (size_t)next.kv_head * group;
-        w.ask = ht_cpu_f32(p, s->in[0], thread) + at * s->head_dim;
-        w.n_ask = next.tile->n_tokens;
-    }
+    if (next.tile) w.n_ask = next.tile->n_tokens;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
         w.n_rows = w.n_heads * tile->n_tokens * task.n_kv;
-        load_rows(p, s, &w, task.kv_head * group + h, thread);
+        load_rows(p, s, &w, task.kv_head * group + h);
         fold_all(p, s, &w);
         store_rows(p, s, &w, task.kv_head * group + h, thread);
     }
@@ -294,7 +295,7 @@ static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, u
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
-        load_rows(p, s, &w, kv_head * group + h, thread);
+        load_rows(p, s, &w, kv_head * group + h);
         uint32_t begin = max_u32(w.lo[0] / HT_TILE * HT_TILE, segment * HT_SEGMENT);
         fold_segment(p, s, &w, begin, min_u32((segment + 1) * HT_SEGMENT, w.hi[0]));
         for (uint32_t r = 0; r < w.n_rows; r++) {

@@ -83,6 +83,9 @@ static struct ht_cpu_step *new_step(struct builder *b, enum ht_cpu_op op, uint32
     s->layer = layer;
     s->norm.op = HT_N_OPS;
     s->rope = s->residual = s->prep = HT_NONE;
+    for (int i = 0; i < 3; i++)
+        s->heads[i] = (struct ht_cpu_heads){
+            .norm.op = HT_N_OPS, .rope = HT_NONE, .table = HT_NONE, .store = HT_CPU_STORE_NONE};
     return s;
 }
 
@@ -376,38 +379,29 @@ static uint32_t rope_table(struct builder *b, uint32_t rope, enum ht_rope_pairin
     return *t;
 }
 
-// The norm of the same heads whose output the rope at step i turns in its place, among the steps
-// just made: both are one pass over the heads.
-static struct ht_cpu_step *norm_before(struct builder *b, uint32_t i, uint32_t in, uint32_t out) {
-    const struct ht_step *s = &b->p->steps[i];
-    if (s->op != HT_OP_ROPE || in != out || !only_for(b, s->in[0], i)) return NULL;
-    for (uint32_t j = b->c->n_steps; j-- > 0;) {
-        struct ht_cpu_step *h = &b->c->steps[j];
-        if (h->op != HT_CPU_HEADS) break;
-        if (h->out[0] == in)
-            return h->rope == HT_NONE && h->head_dim == s->u.rope.head_dim ? h : NULL;
+// The heads of plan tensor t, which step i is the only one to read, where the step that was just
+// made can go on with them: a linear step with each thread's own, or one over heads.
+static struct ht_cpu_heads *heads_before(struct builder *b, uint32_t t, uint32_t i,
+                                         uint32_t head_dim) {
+    struct ht_compiled *c = b->c;
+    if (!only_for(b, t, i)) return NULL;
+    for (uint32_t j = c->n_steps; j-- > 0;) {
+        struct ht_cpu_step *s = &c->steps[j];
+        bool linear = s->op == HT_CPU_LINEAR && s->own_heads && head_dim % HT_ROW_GROUP == 0;
+        if (!linear && s->op != HT_CPU_HEADS) break;
+        for (uint32_t k = 0; k < (linear ? s->n_linear : 1); k++) {
+            struct ht_cpu_heads *h = &s->heads[k];
+            if (s->out[k] != b->map[t]) continue;
+            return h->head_dim == 0 || h->head_dim == head_dim ? h : NULL;
+        }
+        if (linear) break;
     }
     return NULL;
 }
 
-static void add_heads(struct builder *b, uint32_t i) {
-    const struct ht_step *s = &b->p->steps[i];
-    uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
-    uint32_t table = s->op == HT_OP_ROPE ? b->tables[s->u.rope.rope][s->u.rope.pairing] : HT_NONE;
-    struct ht_cpu_step *h = norm_before(b, i, in, out);
-    if (h) {
-        h->in[1] = table;
-        h->rope = s->u.rope.rope;
-        h->pairing = s->u.rope.pairing;
-        return;
-    }
-    h = new_step(b, HT_CPU_HEADS, s->layer);
-    if (!h) return;
-    h->in[0] = in;
-    h->out[0] = out;
-    h->n_kv_heads = b->p->n_kv_heads;
+static void turn_heads(struct builder *b, const struct ht_step *s, struct ht_cpu_heads *h) {
     if (s->op == HT_OP_ROPE) {
-        h->in[1] = table;
+        h->table = b->tables[s->u.rope.rope][s->u.rope.pairing];
         h->rope = s->u.rope.rope;
         h->pairing = s->u.rope.pairing;
         h->head_dim = s->u.rope.head_dim;
@@ -415,12 +409,45 @@ static void add_heads(struct builder *b, uint32_t i) {
         h->norm = norm_of(s);
         h->head_dim = s->u.norm.head_dim;
     }
-    h->n_heads = b->p->tensors[s->in[0]].width / h->head_dim;
+}
+
+static void add_heads(struct builder *b, uint32_t i) {
+    const struct ht_step *s = &b->p->steps[i];
+    uint32_t d = s->op == HT_OP_ROPE ? s->u.rope.head_dim : s->u.norm.head_dim;
+    uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
+    struct ht_cpu_heads *h = in == out ? heads_before(b, s->in[0], i, d) : NULL;
+    // A norm goes before a rotation.
+    if (h && h->rope == HT_NONE && (s->op == HT_OP_ROPE || h->norm.op == HT_N_OPS)) {
+        turn_heads(b, s, h);
+        return;
+    }
+    struct ht_cpu_step *e = new_step(b, HT_CPU_HEADS, s->layer);
+    if (!e) return;
+    e->in[0] = in;
+    e->out[0] = out;
+    e->n_kv_heads = b->p->n_kv_heads;
+    turn_heads(b, s, &e->heads[0]);
+}
+
+// Whether plan step i, which stores K and V, is done by the linear step that makes both.
+static bool stored_before(struct builder *b, uint32_t i) {
+    const struct ht_step *s = &b->p->steps[i];
+    const struct ht_cpu_step *last = b->c->n_steps ? &b->c->steps[b->c->n_steps - 1] : NULL;
+    if (!last || last->op != HT_CPU_LINEAR || last->layer != s->layer) return false;
+    uint32_t d = s->u.attn.head_dim, t[2] = {s->in[0], s->in[1]};
+    struct ht_cpu_heads *h[2] = {heads_before(b, t[0], i, d), heads_before(b, t[1], i, d)};
+    if (!h[0] || !h[1] || h[0] == h[1]) return false;
+    for (int k = 0; k < 2; k++) {
+        h[k]->store = k == 0 ? HT_CPU_STORE_K : HT_CPU_STORE_V;
+        h[k]->head_dim = d;
+    }
+    return true;
 }
 
 static void add_attention(struct builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     bool append = s->op == HT_OP_KV_APPEND;
+    if (append && stored_before(b, i)) return;
     uint32_t in0 = b->map[s->in[0]], in1 = append ? b->map[s->in[1]] : HT_NONE;
     uint32_t prep = append ? HT_NONE : own_prep(b, s->out[0], i + 1, s->u.attn.head_dim);
     uint32_t out = append || prep != HT_NONE ? HT_NONE : give(b, s->out[0]), parts = HT_NONE;
@@ -579,6 +606,23 @@ static bool heads_divide(const struct ht_plan *p, int n_threads) {
     return each * n * 10 <= (uint64_t)p->n_kv_heads * 11;
 }
 
+// The outputs whose heads their linear step finishes. Keys and values have no other place than the
+// pages: they lie in the thread's memory until then.
+static void settle_heads(struct builder *b) {
+    struct ht_compiled *c = b->c;
+    for (uint32_t i = 0; i < c->n_steps; i++)
+        for (uint32_t k = 0; k < 3 && c->steps[i].op == HT_CPU_LINEAR; k++) {
+            const struct ht_cpu_heads *h = &c->steps[i].heads[k];
+            if (h->head_dim == 0) continue;
+            struct ht_cpu_tensor *t = &c->tensors[c->steps[i].out[k]];
+            t->by_heads = true;
+            if (h->store == HT_CPU_STORE_NONE) continue;
+            t->n_bytes = 0;
+            uint64_t n = ht_cpu_heads_bytes(t->width, h->head_dim, c->limits.max_tokens);
+            if (n > c->piece_bytes) c->piece_bytes = (n + 63) & ~63ull;
+        }
+}
+
 static void compile_steps(struct builder *b) {
     find_readers(b);
     find_widths(b);
@@ -587,6 +631,7 @@ static void compile_steps(struct builder *b) {
         if (s->op == HT_OP_ROPE) rope_table(b, s->u.rope.rope, s->u.rope.pairing);
     }
     for (uint32_t i = 0; i < b->p->n_steps && b->status == HEARTH_OK;) i += add_step(b, i);
+    settle_heads(b);
     b->c->logits = b->map[b->p->logits];
 }
 

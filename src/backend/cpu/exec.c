@@ -160,46 +160,6 @@ static void run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, i
     }
 }
 
-static void head_row(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
-                     const float *x, float *y, int thread) {
-    const struct ht_vec_kernels *k = &p->backend->vec;
-    if (s->norm.op != HT_N_OPS) {
-        k->rms_norm(x, ht_cpu_vector(p, s->norm.w), s->head_dim, s->norm.eps, y);
-        x = y;
-    }
-    if (s->rope == HT_NONE) return;
-    uint32_t n = p->c->plan->ropes[s->rope].n_rot;
-    const float *c = ht_cpu_f32(p, s->in[1], thread) + t * 2 * n;
-    if (s->pairing == HT_ROPE_HALVES)
-        k->rope_halves(x, c, c + n, n, y);
-    else
-        k->rope_adjacent(x, c, c + n, n, y);
-    if (x != y && s->head_dim > n) memcpy(y + n, x + n, (s->head_dim - n) * sizeof *y);
-}
-
-// The heads of every token that are this thread's own, or else all heads of its share of tokens.
-static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]), width = s->n_heads * s->head_dim;
-    struct range rows = {0, n_tokens}, heads = {0, s->n_heads};
-    if (p->c->own_heads) {
-        uint32_t per_kv = s->n_heads / s->n_kv_heads;
-        heads = share(p, s->n_kv_heads, 1, thread);
-        heads.begin *= per_kv;
-        heads.end *= per_kv;
-    } else if (p->mode == HT_CPU_FEW) {
-        heads = share(p, s->n_heads, 1, thread);
-    } else {
-        rows = share(p, n_tokens, 1, thread);
-    }
-    for (size_t t = rows.begin; t < rows.end; t++)
-        for (size_t h = heads.begin; h < heads.end; h++) {
-            size_t at = t * width + h * s->head_dim;
-            ht_cpu_ask_head(ht_cpu_f32(p, s->in[0], thread), at, width, n_tokens, s->head_dim);
-            head_row(p, s, t, ht_cpu_f32(p, s->in[0], thread) + at,
-                     ht_cpu_f32(p, s->out[0], thread) + at, thread);
-        }
-}
-
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     switch (s->op) {
     case HT_CPU_ROPE_TABLE: run_rope_table(p, s, thread); break;
@@ -209,7 +169,7 @@ void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
     case HT_CPU_NORM: run_norm(p, s, thread); break;
     case HT_CPU_PREP: run_prep(p, s, thread); break;
     case HT_CPU_LINEAR: ht_cpu_run_linear(p, s, thread); break;
-    case HT_CPU_HEADS: run_heads(p, s, thread); break;
+    case HT_CPU_HEADS: ht_cpu_run_heads(p, s, thread); break;
     case HT_CPU_KV_APPEND: ht_cpu_run_kv_append(p, s, thread); break;
     case HT_CPU_ATTENTION: ht_cpu_run_attention(p, s, thread); break;
     case HT_CPU_ATTN_JOIN: ht_cpu_run_attn_join(p, s, thread); break;

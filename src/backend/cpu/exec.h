@@ -25,7 +25,7 @@ enum ht_cpu_op {
     HT_CPU_NORM, // out0: normalised rows, where something other than a linear step reads them
     HT_CPU_PREP, // out[kind]: prepared activations of in0, normalised first where norm says so
     HT_CPU_LINEAR,
-    HT_CPU_HEADS, // head norm, rope, or rope of what was normed
+    HT_CPU_HEADS, // head norm, rope, or rope of what was normed; where no linear step has made them
     HT_CPU_KV_APPEND,
     HT_CPU_ATTENTION,
     HT_CPU_ATTN_JOIN, // FEW mode, where threads share a context by segments: in0 is what they made
@@ -60,6 +60,7 @@ enum ht_cpu_rows { HT_CPU_ROWS_TOKENS, HT_CPU_ROWS_OUTPUTS, HT_CPU_ROWS_ONE };
 struct ht_cpu_tensor {
     enum ht_cpu_rows rows;
     bool private_copies; // in FEW mode thread t's copy is row t
+    bool by_heads;       // [head][row][head_dim], so that a head of all tokens lies together
     uint32_t width;      // elements, where they are f32
     size_t row_bytes;
     uint64_t offset, n_bytes; // in the scratch block
@@ -71,6 +72,16 @@ struct ht_cpu_norm {
     float eps;
 };
 
+// What becomes of heads, in this order.
+enum ht_cpu_store { HT_CPU_STORE_NONE, HT_CPU_STORE_K, HT_CPU_STORE_V };
+struct ht_cpu_heads {
+    uint32_t head_dim; // 0: nothing
+    struct ht_cpu_norm norm;
+    uint32_t rope, table; // rope and the tensor that is its table, or HT_NONE
+    enum ht_rope_pairing pairing;
+    enum ht_cpu_store store; // in the layer's pages, and nowhere else
+};
+
 struct ht_cpu_step {
     enum ht_cpu_op op;
     bool barrier[HT_CPU_N_MODES]; // threads meet before this step
@@ -78,8 +89,9 @@ struct ht_cpu_step {
     uint32_t layer;
     uint32_t in[4], out[3], w[6]; // cpu tensors, plan weights; HT_NONE where absent
     struct ht_cpu_norm norm;
-    uint32_t rope; // HEADS: rope or HT_NONE; in1 is its table
+    uint32_t rope; // ROPE_TABLE
     enum ht_rope_pairing pairing;
+    struct ht_cpu_heads heads[3]; // HEADS: the first; LINEAR: of output i, where own_heads
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, soft_cap;
     uint32_t prep; // out0's prepared rows (8-bit), which the step makes in its place; or HT_NONE
@@ -245,12 +257,18 @@ static inline atomic_uint *ht_cpu_taken(const struct ht_prepared *p, const struc
     return &p->taken[(size_t)thread * ht_cpu_taken_row(p->c) + (size_t)(s - p->c->steps)];
 }
 
-// Asks for the same head of the next token: a row is too far away for the hardware to follow.
-static inline void ht_cpu_ask_head(const float *x, size_t at, size_t width, size_t n_tokens,
-                                   uint32_t head_dim) {
-    if (at + width >= n_tokens * width) return;
-    for (uint32_t e = 0; e < head_dim; e += 64 / sizeof *x)
-        __builtin_prefetch(x + at + width + e, 1, 3);
+// Head h of d elements of a tensor's row 0, and the elements from row to row. (No tensor of heads
+// has private copies.)
+struct ht_cpu_head {
+    float *x;
+    size_t stride;
+};
+static inline struct ht_cpu_head ht_cpu_head_at(const struct ht_prepared *p, uint32_t tensor,
+                                                size_t h, uint32_t d) {
+    float *x = ht_cpu_f32(p, tensor, 0);
+    if (p->c->tensors[tensor].by_heads)
+        return (struct ht_cpu_head){x + h * ht_cpu_n_rows(p, tensor) * d, d};
+    return (struct ht_cpu_head){x + h * d, p->c->tensors[tensor].width};
 }
 
 // Prepares n columns of row t from column `begin` on, both whole blocks, into a step's `prep`.
@@ -261,12 +279,18 @@ void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_ste
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
 void ht_cpu_run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
-// Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in.
+// Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one
+// that finishes heads.
 uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens);
+uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_tokens);
 // Asks for the first weights that the thread will want behind the barrier in front of s.
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_moe(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
+// exec_heads.c. What becomes of head h of output i of a linear step, x [t1 - t0][head_dim], in its
+// place, of tokens [t0, t1).
+void ht_cpu_finish_head(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
+                        size_t h, size_t t0, size_t t1, float *x);
 void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
@@ -282,6 +306,15 @@ void ht_cpu_profile_run(struct ht_prepared *p, ht_team_fn run_plan);
 
 // kv.c: the pages. Elements of one KV head in a page: K then V.
 uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head);
+// Stores the K or V, x [n][d], of KV head h of the batch's tokens [t, t + n).
+void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                        uint32_t d, size_t t, size_t n, size_t h, const float *x);
+// Asks for the places that are next behind token t's: of a sequence that goes on those of HT_LANES
+// positions later, a part each time, since many at once would be waited for.
+void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                      uint32_t d, size_t t, size_t h);
+// How many tokens from t on, but none from t1 on, one call of ht_cpu_store_heads takes.
+size_t ht_cpu_store_most(const struct ht_prepared *p, enum ht_cpu_store what, size_t t, size_t t1);
 // attention.c: bytes of a thread's attention memory; of one token's segments; query tokens that one
 // tile takes.
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim);

@@ -41,8 +41,10 @@ static struct columns own_columns(const struct ht_prepared *p, const struct ht_c
     return (struct columns){begin, stride, ht_cpu_own_piece(p, thread) + i * n_rows * stride};
 }
 
-static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, struct range r,
-                     struct ht_linear_next then, const struct columns *to, int thread) {
+// Rows r of matrix i times the tokens of `rows`; to->y is the place of the first of these.
+static void run_tokens(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
+                       struct range r, struct range rows, struct ht_linear_next then,
+                       const struct columns *to, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
     if (r.begin >= r.end) return;
     struct ht_linear_job job = {
@@ -51,9 +53,9 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .repacked = ht_cpu_is_repacked(p, s->w[i]),
         .n_in = (uint32_t)w->ne[0],
         .n_out = (uint32_t)w->ne[1],
-        .act = ht_cpu_rows_at(p, s->in[i], thread),
-        .n_tokens = ht_cpu_n_rows(p, s->out[i]),
-        .n_act_rows = ht_cpu_max_rows(p, s->in[i]),
+        .act = ht_cpu_rows_at(p, s->in[i], thread) + rows.begin * p->c->tensors[s->in[i]].row_bytes,
+        .n_tokens = (uint32_t)(rows.end - rows.begin),
+        .n_act_rows = ht_cpu_max_rows(p, s->in[i]) - (uint32_t)rows.begin,
         .y = to->y,
         .y_first = (uint32_t)to->first,
         .y_stride = to->stride,
@@ -62,11 +64,16 @@ static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_
         .asked = ht_cpu_own_asked(p, thread),
     };
     if (s->residual != HT_NONE) {
-        job.residual = ht_cpu_f32(p, s->residual, thread);
+        job.residual = ht_cpu_f32(p, s->residual, thread) + rows.begin * w->ne[1];
         job.residual_stride = w->ne[1];
     }
     ht_linear_rows(p->backend->linear, &job, (uint32_t)r.begin, (uint32_t)r.end,
                    ht_cpu_own(p, thread));
+}
+
+static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, struct range r,
+                     struct ht_linear_next then, const struct columns *to, int thread) {
+    run_tokens(p, s, i, r, (struct range){0, ht_cpu_n_rows(p, s->out[i])}, then, to, thread);
 }
 
 // The activation over columns [begin, end).
@@ -209,15 +216,51 @@ static struct ht_linear_next first_from(const struct ht_prepared *p, const struc
     return first_of(p, &p->c->steps[s->ahead], r, 0);
 }
 
-// Rows that are the thread's alone, matrix after matrix.
-static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct range r[3];
-    share_of(p, s, thread, r);
-    for (uint32_t i = 0; i < s->n_linear; i++) {
+uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_tokens) {
+    uint64_t n = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
+    uint64_t many = n * head_dim;
+    return (width > many ? width : many) * sizeof(float);
+}
+
+// Columns of output i, of tokens `rows`, and what becomes of their heads: one after the other, as
+// long as they are in the cache; of a single token all. Keys and values lie in the thread's memory
+// until they are stored.
+static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
+                      struct range whole, struct range rows, struct ht_linear_next then,
+                      int thread) {
+    const struct ht_cpu_heads *how = &s->heads[i];
+    uint32_t d = how->head_dim;
+    if (d == 0) {
         struct columns c = whole_columns(p, s, i, thread);
-        struct ht_linear_next then = first_of(p, s, r, i + 1);
-        run_rows(p, s, i, r[i], then.at ? then : first_from(p, s + 1, thread), &c, thread);
+        c.y += rows.begin * c.stride;
+        run_tokens(p, s, i, whole, rows, then, &c, thread);
+        return;
     }
+    struct range r = {0};
+    size_t n = ht_cpu_n_rows(p, s->out[i]) == 1 ? whole.end - whole.begin : d;
+    while (next_piece(whole, n, &r)) {
+        float *x = ht_cpu_own_piece(p, thread);
+        if (how->store == HT_CPU_STORE_NONE)
+            x = ht_cpu_head_at(p, s->out[i], r.begin / d, d).x + rows.begin * d;
+        struct columns c = {r.begin, d, x};
+        run_tokens(p, s, i, r, rows, r.end < whole.end ? rows_from(p, s, i, r.end) : then, &c,
+                   thread);
+        for (size_t h = r.begin / d; h < r.end / d; h++, x += d)
+            ht_cpu_finish_head(p, s, i, h, rows.begin, rows.end, x);
+    }
+}
+
+// Rows that are the thread's alone, matrix after matrix, for as many tokens as are done at a time.
+static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    struct range whole[3], rows, all = {0, ht_cpu_n_rows(p, s->out[0])};
+    share_of(p, s, thread, whole);
+    for (rows = (struct range){0}; next_piece(all, HT_LINEAR_TOKENS, &rows);)
+        for (uint32_t i = 0; i < s->n_linear; i++) {
+            struct ht_linear_next then = first_of(p, s, whole, i + 1);
+            if (!then.at && rows.end < all.end) then = first_of(p, s, whole, 0);
+            if (!then.at) then = first_from(p, s + 1, thread);
+            run_heads(p, s, i, whole[i], rows, then, thread);
+        }
 }
 
 // A thread's share of columns that are nobody's. The first half of its groups of rows is left to

@@ -13,56 +13,66 @@ uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, 
            head * head_bytes;
 }
 
-// Where a token's K and V of a head go: the group of positions, and the page's V.
+// Where a token's K or V of a head goes: the group of positions, or the page's V.
 struct place {
-    uint8_t *k, *v;
+    uint8_t *at;
     uint32_t slot; // in the page
 };
 
-static struct place place_of(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
-                             size_t h) {
+static struct place place_of(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                             size_t t, size_t h) {
     const struct ht_batch *b = p->batch;
     uint32_t pos = b->pos[t], slot = pos % HT_PAGE_TOKENS;
     uint32_t page = b->seqs[b->seq[t]].pages[pos / HT_PAGE_TOKENS];
-    uint8_t *at = ht_kv_head(p, s->layer, page, (uint32_t)h);
-    size_t row = p->c->kv_row_bytes;
-    return (struct place){at + slot / HT_LANES * HT_LANES * row, at + HT_PAGE_TOKENS * row, slot};
+    size_t rows = what == HT_CPU_STORE_K ? slot / HT_LANES * HT_LANES : HT_PAGE_TOKENS;
+    return (struct place){ht_kv_head(p, layer, page, (uint32_t)h) + rows * p->c->kv_row_bytes,
+                          slot};
 }
 
-// Every line of a group of K holds something of each of its positions. That of another sequence is
-// asked for while a token is stored.
-static void ask_place(const struct ht_prepared *p, const struct place *at, const struct place *now,
-                      uint32_t head_dim) {
-    if (at->k == now->k) return;
-    size_t v_row = (size_t)head_dim * ht_kv_code_bytes(p->c->limits.kv_type);
-    for (size_t i = 0; i < HT_LANES * p->c->kv_row_bytes; i += 64)
-        __builtin_prefetch(at->k + i, 1, 2);
-    for (size_t i = 0; i < 2 * v_row; i += 64)
-        __builtin_prefetch(at->v + at->slot / 2 * 2 * v_row + i, 1, 2);
+// Whether row u is of row t's sequence. (A sequence's rows stand together.)
+static bool goes_on(const struct ht_batch *b, size_t t, size_t u) {
+    return u < b->n_tokens && b->seq[u] == b->seq[t];
 }
 
-static void append(struct ht_prepared *p, const struct ht_cpu_step *s, size_t t, size_t h,
-                   int thread) {
+size_t ht_cpu_store_most(const struct ht_prepared *p, enum ht_cpu_store what, size_t t, size_t t1) {
+    const struct ht_batch *b = p->batch;
+    bool group = what == HT_CPU_STORE_K && b->pos[t] % HT_LANES == 0 && t + HT_LANES <= t1 &&
+                 goes_on(b, t, t + HT_LANES - 1);
+    return group ? HT_LANES : 1;
+}
+
+// Every line of a group of K holds something of each of its positions, and every line of V of two.
+// Part i of n_parts of those of a place is asked for.
+static void ask_place(const struct ht_prepared *p, enum ht_cpu_store what, struct place to,
+                      uint32_t d, size_t i, size_t n_parts) {
+    size_t row = p->c->kv_row_bytes, pair = 2 * (size_t)d * ht_kv_code_bytes(p->c->limits.kv_type);
+    const uint8_t *at = what == HT_CPU_STORE_K ? to.at : to.at + to.slot / 2 * pair;
+    size_t n_lines = ((what == HT_CPU_STORE_K ? HT_LANES * row : pair) + 63) / 64;
+    for (size_t l = n_lines * i / n_parts; l < n_lines * (i + 1) / n_parts; l++)
+        __builtin_prefetch(at + l * 64, 1, 2);
+}
+
+void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                      uint32_t d, size_t t, size_t h) {
+    size_t next = t + 1, later = t + HT_LANES;
+    if (next < p->batch->n_tokens && !goes_on(p->batch, t, next)) {
+        ask_place(p, what, place_of(p, layer, what, next, h), d, 0, 1);
+    } else if (goes_on(p->batch, t, later)) {
+        struct place to = place_of(p, layer, what, later, h);
+        size_t n = what == HT_CPU_STORE_K ? HT_LANES : 2;
+        ask_place(p, what, to, d, to.slot % n, n);
+    }
+}
+
+void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                        uint32_t d, size_t t, size_t n, size_t h, const float *x) {
     const struct ht_vec_kernels *k = &p->backend->vec;
     enum hearth_kv_type type = p->c->limits.kv_type;
-    uint32_t d = s->head_dim;
-    struct place at = place_of(p, s, t, h);
-    size_t width = (size_t)s->n_kv_heads * d, in = t * width + h * d;
-    ht_cpu_ask_head(ht_cpu_f32(p, s->in[1], thread), in, width, p->batch->n_tokens, d);
-    if (t + 1 < p->batch->n_tokens) {
-        struct place next = place_of(p, s, t + 1, h);
-        ask_place(p, &next, &at, d);
-    }
-    k->k_store[type](ht_cpu_f32(p, s->in[0], thread) + in, d, at.slot % HT_LANES, at.k);
-    k->v_store[type](ht_cpu_f32(p, s->in[1], thread) + in, d, at.slot, at.v);
-}
-
-void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t t0 = 0, t1 = p->batch->n_tokens, h0 = 0, h1 = s->n_kv_heads;
-    if (p->c->own_heads || p->mode == HT_CPU_FEW)
-        ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &h0, &h1);
+    struct place at = place_of(p, layer, what, t, h);
+    if (what == HT_CPU_STORE_V)
+        k->v_store[type](x, d, at.slot, at.at);
+    else if (n == HT_LANES)
+        k->k_group[type](x, d, at.at);
     else
-        ht_team_share(p->batch->n_tokens, 1, thread, p->c->n_threads, &t0, &t1);
-    for (size_t t = t0; t < t1; t++)
-        for (size_t h = h0; h < h1; h++) append(p, s, t, h, thread);
+        k->k_store[type](x, d, at.slot % HT_LANES, at.at);
 }

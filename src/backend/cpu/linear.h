@@ -32,6 +32,9 @@
 
 // Output rows are computed in groups of HT_ROW_GROUP; a thread's share begins at a multiple of it.
 #define HT_ROW_GROUP 32
+// Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
+// chunk each) stay in the L2 cache. A job of more is done so many at a time.
+#define HT_LINEAR_TOKENS 256
 
 struct ht_linear_kernels; // the function table of one CPU level (kernels.h)
 

@@ -22,7 +22,10 @@ static uint32_t linear_accesses(const struct ht_compiled *c, const struct ht_cpu
     for (uint32_t i = 0; i < s->n_linear; i++) {
         bool own = few && c->tensors[s->in[i]].private_copies;
         touch(a, &n, s->in[i], false, own ? HT_PART_PRIVATE : HT_PART_ANY);
-        if (s->prep == HT_NONE) touch(a, &n, s->out[i], true, part);
+        bool stored = s->heads[i].store != HT_CPU_STORE_NONE;
+        if (s->prep == HT_NONE && !stored) touch(a, &n, s->out[i], true, part);
+        if (stored) touch(a, &n, c->n_tensors + s->layer, true, part);
+        touch(a, &n, s->heads[i].table, false, HT_PART_ANY);
     }
     touch(a, &n, s->prep, true, part);
     touch(a, &n, s->residual, false, part);
@@ -97,7 +100,7 @@ uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *
     case HT_CPU_LINEAR: return linear_accesses(c, s, few, a);
     case HT_CPU_HEADS:
         touch(a, &n, s->in[0], false, heads);
-        touch(a, &n, s->in[1], false, HT_PART_ANY);
+        touch(a, &n, s->heads[0].table, false, HT_PART_ANY);
         touch(a, &n, s->out[0], true, heads);
         break;
     case HT_CPU_KV_APPEND:

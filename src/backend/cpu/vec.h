@@ -66,6 +66,8 @@ struct ht_vec_kernels {
     // By enum hearth_kv_type. Store one position's head: K into lane `slot` of a group, V as row
     // `slot` of a page's V. The numbers are those of the weight format of that name.
     void (*k_store[HT_N_KV_TYPES])(const float *k, uint32_t d, uint32_t slot, void *group);
+    // All positions of a group, k [HT_LANES][d]: what k_store makes of them one by one.
+    void (*k_group[HT_N_KV_TYPES])(const float *k, uint32_t d, void *group);
     void (*v_store[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
 
     // Puts query row r of n_rows into the memory that attn_qk reads, n_rows * ht_attn_q_floats(d)
@@ -114,6 +116,9 @@ struct ht_vec_kernels {
     static void append_k_##name(const float *k, uint32_t d, uint32_t slot, void *group) {          \
         k_append(TYPE, k, d, slot, group);                                                         \
     }                                                                                              \
+    static void group_k_##name(const float *k, uint32_t d, void *group) {                          \
+        for (uint32_t i = 0; i < HT_LANES; i++, k += d) append_k_##name(k, d, i, group);           \
+    }                                                                                              \
     static void append_v_##name(const float *v, uint32_t d, uint32_t slot, void *page) {           \
         v_append(TYPE, v, d, slot, page);                                                          \
     }                                                                                              \
@@ -128,8 +133,8 @@ struct ht_vec_kernels {
     }
 #define HT_KV_ENTRIES(k, name, TYPE)                                                               \
     (k)->q_load[TYPE] = q_load, (k)->k_store[TYPE] = append_k_##name,                              \
-    (k)->v_store[TYPE] = append_v_##name, (k)->attn_qk[TYPE] = qk_##name,                          \
-    (k)->attn_pv[TYPE] = pv_##name
+    (k)->k_group[TYPE] = group_k_##name, (k)->v_store[TYPE] = append_v_##name,                     \
+    (k)->attn_qk[TYPE] = qk_##name, (k)->attn_pv[TYPE] = pv_##name
 
 // Bytes of an element of a page, or of its code.
 static inline uint32_t ht_kv_code_bytes(enum hearth_kv_type type) {

@@ -23,7 +23,26 @@
 
 // ht_i16_from_f32, each HT_I16_CHUNK codes `stride` behind the last, with room for whole groups of
 // 16.
+static INLINE float head_codes(const int nv, const float *x, int16_t *codes, size_t stride) {
+    struct v16 v[8], sq = v_set1(0.0f), most = sq;
+    UNROLL for (int i = 0; i < nv; i++) {
+        v[i] = v_load(x + i * HT_LANES);
+        sq = v_fma(v[i], v[i], sq);
+        most = v_max(v_abs(v[i]), most);
+    }
+    float inverse, step = ht_i16_step(v_sum(sq), v_most(most), &inverse);
+    struct v16 by = v_set1(inverse);
+    UNROLL for (int i = 0; i < nv; i++) {
+        v[i] = v_mul(v[i], by);
+        if (inverse == 0.0f) v[i] = by; // 0 times infinity would be NaN
+        v_store_i16(codes + i / 2 * stride + i % 2 * HT_LANES, v[i]);
+    }
+    return step;
+}
+
 static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes, size_t stride) {
+    if (n == 128) return head_codes(8, x, codes, stride);
+    if (n == 64) return head_codes(4, x, codes, stride);
     struct v16 sq = v_set1(0.0f), most = sq;
     for (uint32_t i = 0; i < n; i += HT_LANES) {
         struct v16 v = v_load_n(x + i, n - i);
@@ -50,6 +69,45 @@ static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group)
     int16_t *to = (int16_t *)group + 2 * slot;
     ht_i16_k_steps(group, d)[slot] = i16_codes(k, d, codes, HT_I16_CHUNK);
     for (uint32_t e = 0; e < d; e += 2, to += 2 * HT_LANES) memcpy(to, codes + e, 2 * sizeof *to);
+}
+
+// 16 rows of 16 pairs, `stride` codes apart, as 16 columns: halves of ever smaller blocks change
+// places.
+static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *to) {
+    typedef int32_t row __attribute__((vector_size(64), aligned(4), may_alias));
+    row x[HT_LANES], y[HT_LANES];
+    UNROLL for (int i = 0; i < HT_LANES; i++) x[i] =
+        *(const row *)(const void *)(from + i * stride);
+#define CHANGE(x, y, half, low, high)                                                              \
+    UNROLL for (int i = 0; i < HT_LANES; i++) {                                                    \
+        const int o = i & ~(half);                                                                 \
+        y[i] = i & (half) ? __builtin_shufflevector(x[o], x[o + (half)], high)                     \
+                          : __builtin_shufflevector(x[o], x[o + (half)], low);                     \
+    }
+#define LANES_OF(...) __VA_ARGS__
+    CHANGE(x, y, 8, LANES_OF(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+           LANES_OF(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
+    CHANGE(y, x, 4, LANES_OF(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+           LANES_OF(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))
+    CHANGE(x, y, 2, LANES_OF(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+           LANES_OF(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
+    CHANGE(y, x, 1, LANES_OF(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+           LANES_OF(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
+#undef CHANGE
+#undef LANES_OF
+    UNROLL for (int i = 0; i < HT_LANES; i++) * (row *)(void *)(to + i * 2 * HT_LANES) = x[i];
+}
+
+static void group_k_i16(const float *k, uint32_t d, void *group) {
+    int16_t codes[HT_LANES][HT_I16_CHUNK * 8], *to = group;
+    if (d % HT_I16_CHUNK != 0 || d > HT_I16_CHUNK * 8) {
+        for (uint32_t i = 0; i < HT_LANES; i++) append_k_i16(k + (size_t)i * d, d, i, group);
+        return;
+    }
+    for (uint32_t i = 0; i < HT_LANES; i++)
+        ht_i16_k_steps(group, d)[i] = i16_codes(k + (size_t)i * d, d, codes[i], HT_I16_CHUNK);
+    for (uint32_t e = 0; e < d; e += HT_I16_CHUNK, to += HT_I16_CHUNK * HT_LANES)
+        transpose_pairs(codes[0] + e, HT_I16_CHUNK * 8, to);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
@@ -226,7 +284,7 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, 
 
 #define HT_KV_ENTRIES_I16(k)                                                                       \
     (k)->q_load[HEARTH_KV_I16] = q_load_i16, (k)->k_store[HEARTH_KV_I16] = append_k_i16,           \
-    (k)->v_store[HEARTH_KV_I16] = append_v_i16, (k)->attn_qk[HEARTH_KV_I16] = qk_i16,              \
-    (k)->attn_pv[HEARTH_KV_I16] = pv_i16
+    (k)->k_group[HEARTH_KV_I16] = group_k_i16, (k)->v_store[HEARTH_KV_I16] = append_v_i16,         \
+    (k)->attn_qk[HEARTH_KV_I16] = qk_i16, (k)->attn_pv[HEARTH_KV_I16] = pv_i16
 
 #endif

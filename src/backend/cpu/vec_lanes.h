@@ -113,7 +113,27 @@ static INLINE struct v16 vact(enum ht_act kind, struct v16 x) {
 
 // ---- norms and element-wise steps
 
+// Heads of the usual sizes stay in registers.
+#define WITH_HEAD(n, f, ...)                                                                       \
+    switch (n) {                                                                                   \
+    case 64: f(4, __VA_ARGS__); return;                                                            \
+    case 128: f(8, __VA_ARGS__); return;                                                           \
+    default: break;                                                                                \
+    }
+
+static INLINE void head_norm(const int nv, const float *x, const float *w, float eps, float *y) {
+    struct v16 v[8], sum = v_set1(0.0f);
+    UNROLL for (int i = 0; i < nv; i++) {
+        v[i] = v_load(x + i * HT_LANES);
+        sum = v_fma(v[i], v[i], sum);
+    }
+    struct v16 r = v_set1(1.0f / sqrtf(v_sum(sum) / (float)(nv * HT_LANES) + eps));
+    UNROLL for (int i = 0; i < nv; i++)
+        v_store(y + i * HT_LANES, v_mul(v_mul(v[i], r), v_load(w + i * HT_LANES)));
+}
+
 static void rms_norm(const float *x, const float *w, uint32_t n, float eps, float *y) {
+    WITH_HEAD(n, head_norm, x, w, eps, y)
     struct v16 sum = v_set1(0.0f);
     for (uint32_t i = 0; i < n; i += HT_LANES) {
         struct v16 v = v_load_n(x + i, n - i);
@@ -196,7 +216,21 @@ static void exp_sub(const float *x, float m, uint32_t n, float *y) {
         v_store_n(y + i, vexp(v_sub(v_load_n(x + i, n - i), v_set1(m))), n - i);
 }
 
+static INLINE void head_halves(const int nv, const float *x, const float *c, const float *s,
+                               float *y) {
+    const int h = nv / 2 * HT_LANES;
+    struct v16 v[8];
+    UNROLL for (int i = 0; i < nv; i++) v[i] = v_load(x + i * HT_LANES);
+    UNROLL for (int i = 0; i < nv / 2; i++) {
+        struct v16 a = v[i], b = v[nv / 2 + i];
+        struct v16 ci = v_load(c + i * HT_LANES), si = v_load(s + i * HT_LANES);
+        v_store(y + i * HT_LANES, v_fms(a, ci, v_mul(b, si)));
+        v_store(y + h + i * HT_LANES, v_fma(b, ci, v_mul(a, si)));
+    }
+}
+
 static void rope_halves(const float *x, const float *c, const float *s, uint32_t n_rot, float *y) {
+    WITH_HEAD(n_rot, head_halves, x, c, s, y)
     uint32_t h = n_rot / 2;
     for (uint32_t i = 0; i < h; i += HT_LANES) {
         struct v16 a = v_load_n(x + i, h - i), b = v_load_n(x + h + i, h - i);

@@ -100,6 +100,10 @@ static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group)
     for (uint32_t e = 0; e < d; e++) to[e / 2 * 2 * HT_LANES + e % 2] = code[e];
 }
 
+static void group_k_i16(const float *k, uint32_t d, void *group) {
+    for (uint32_t i = 0; i < HT_LANES; i++, k += d) append_k_i16(k, d, i, group);
+}
+
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
     int16_t code[HT_I16_MAX_DIM], *to = (int16_t *)page + (size_t)(slot / 2) * 2 * d + slot % 2;
     ht_i16_v_steps(page, d)[slot] = ht_i16_from_f32(v, d, code);
@@ -302,6 +306,7 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .attn_join = join,
         .q_load[HEARTH_KV_I16] = q_load_i16,
         .k_store[HEARTH_KV_I16] = append_k_i16,
+        .k_group[HEARTH_KV_I16] = group_k_i16,
         .v_store[HEARTH_KV_I16] = append_v_i16,
         .attn_qk[HEARTH_KV_I16] = qk_i16,
         .attn_pv[HEARTH_KV_I16] = pv_i16,

@@ -8,9 +8,6 @@
 #include "backend/cpu/linear/kernels.h"
 #include "base/checked.h"
 
-// Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
-// chunk each) stay in the L2 cache.
-#define MAX_TOKENS 256
 // So many bytes of activations stay there from one group of rows to the next. Where the tokens have
 // more, groups of rows form a band: one after the other takes a chunk of K, before any takes the
 // next one, so that a chunk's activations come from afar once for all of them.
@@ -25,7 +22,7 @@
 struct scratch {
     struct ht_panel panel;
     uint8_t *tail; // [32][TAIL_ROW_BYTES]: rows of the last group, or of a padded chunk
-    float *acc;    // [1, or BAND_GROUPS][MAX_TOKENS or fewer][32]
+    float *acc;    // [1, or BAND_GROUPS][HT_LINEAR_TOKENS or fewer][32]
 };
 
 static const struct ht_format_info *info_of(enum ht_format f) {
@@ -106,7 +103,7 @@ static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f
 }
 
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
-    size_t n_tokens = max_tokens < MAX_TOKENS ? max_tokens : MAX_TOKENS;
+    size_t n_tokens = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
     bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
@@ -395,9 +392,9 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
     bool stream = false;
-    for (uint32_t token = 0; token < job->n_tokens; token += MAX_TOKENS) {
+    for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
         uint32_t n_tokens = job->n_tokens - token;
-        if (n_tokens > MAX_TOKENS) n_tokens = MAX_TOKENS;
+        if (n_tokens > HT_LINEAR_TOKENS) n_tokens = HT_LINEAR_TOKENS;
         stream = n_tokens <= kernels_of(k, job)->stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
