@@ -215,20 +215,6 @@ INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
 }
 #endif
 
-// Asks for the lines that n tokens' sums of n_rows rows from `row` on will be written to: they
-// arrive while the sums are made.
-INLINE void ask_output(const struct ht_tile_args *t, uint32_t token, const uint32_t n, uint32_t row,
-                       const int n_rows) {
-    if (!t->out) return;
-    const float *to = t->out + token * t->out_stride + row;
-    UNROLL(12)
-    for (uint32_t i = 0; i < n; i++) {
-        UNROLL(4)
-        for (int r = 0; r + 16 <= n_rows; r += 16)
-            __builtin_prefetch(to + i * t->out_stride + r, 1);
-    }
-}
-
 // The activations of a tile's tokens at one place of K. On x86 three tokens share a base that moves
 // (an address has room for a second register, once or twice), and so none is spilled.
 #if defined(__x86_64__)

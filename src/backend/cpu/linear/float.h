@@ -7,6 +7,7 @@
 #define HT_LINEAR_FLOAT_H
 
 #include "backend/cpu/linear/float_stream.h"
+#include "backend/cpu/linear/out.h"
 
 INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
                  const struct ht_panel *p) {
@@ -31,6 +32,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const float *w = (const float *)p->code + row;
     const float *from = t->from + token * t->from_stride + row;
     float *to = t->to + token * t->to_stride + row;
+    size_t to_stride = t->to_stride;
     struct tokens act = tokens_of(t, token, n);
     ask_output(t, token, n, row, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
@@ -60,11 +62,16 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
             tokens_advance(&act, n, TILE_STEP * sizeof(float));
         }
     }
+    if (n == TILE_TOKENS && t->add) {
+        ADD_SUMS(n, TILE_VECTORS, t, token, row, y);
+        to = t->out + token * t->out_stride + row;
+        to_stride = t->out_stride;
+    }
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
         for (int v = 0; v < TILE_VECTORS; v++)
-            store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
+            store_floats(to + i * to_stride + v * LANES, y[i][v]);
     }
 }
 
@@ -91,6 +98,7 @@ INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
             default: tile(m, p, t, token, r, &ahead); break;
             }
         }
+        if (t->add && n < m) add_output(t, token, n);
     }
 }
 

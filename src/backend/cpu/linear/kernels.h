@@ -100,8 +100,12 @@ struct ht_tile_args {
     size_t to_stride;
     // Where the output will be written, by the tile itself or behind it, if these are the last sums
     // of a tile; else NULL. The lines are asked for meanwhile.
-    const float *out;
+    float *out;
     size_t out_stride;
+    // What a tile adds to its last sums, [n_tokens][32], in front: out = add + sum; or NULL. Not
+    // for streams.
+    const float *add;
+    size_t add_stride;
     // What will be packed or streamed next, asked for meanwhile: rows of which it takes ahead_bytes
     // each, of a group. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn: they are
     // HT_ASK_STREAMS equal parts, of which a line each is asked for in turn; the second and the

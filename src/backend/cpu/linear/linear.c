@@ -140,6 +140,10 @@ static float *output(const struct ht_linear_job *job, uint32_t row, uint32_t tok
     return job->y + token * job->y_stride + (row - job->y_first);
 }
 
+static const float *residual(const struct ht_linear_job *job, uint32_t row, uint32_t token) {
+    return job->residual + token * job->residual_stride + row;
+}
+
 // y = residual + (acc + bias) of one group, whose missing rows are computed and dropped.
 static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows, uint32_t token,
                      uint32_t n_tokens, float *acc) {
@@ -147,7 +151,7 @@ static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_r
     size_t n_bytes = n_rows * sizeof(float);
     if (job->bias) memcpy(bias, job->bias + row, n_bytes);
     float *y = output(job, row, token);
-    const float *r = job->residual ? job->residual + token * job->residual_stride + row : NULL;
+    const float *r = job->residual ? residual(job, row, token) : NULL;
     for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP, y += job->y_stride) {
         float *to = n_rows == HT_ROW_GROUP ? y : acc;
         if (job->bias) add_group(acc, bias, acc);
@@ -258,7 +262,7 @@ static void band(const struct ht_linear_kernels *k, const struct ht_linear_job *
     size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = HT_ROW_GROUP * row_bytes;
     size_t act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in), n_bytes;
     const uint8_t *first = job->weight + row * row_bytes, *act = job->act + token * act_stride;
-    bool direct = !job->bias && !job->residual;
+    bool direct = !job->bias && !job->residual, added = !job->bias && job->residual;
     uint32_t chunk = chunk_of(k, job->format), together = 1;
     if (job->repacked) together = ht_repacked_rows(k, job->format);
     struct ht_tile_args t = {
@@ -278,13 +282,15 @@ static void band(const struct ht_linear_kernels *k, const struct ht_linear_job *
             t.to = last && direct ? y : acc;
             t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
             t.out = last ? y : NULL;
+            t.add = last && added ? residual(job, row + g * HT_ROW_GROUP, token) : NULL;
+            t.add_stride = job->residual_stride;
             if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
             if (job->repacked && then && then != job->then.at)
                 ahead_chunk(&t, then, together, n_bytes, row_bytes);
             else
                 ahead(&t, (struct ht_linear_next){then, row_bytes}, n_bytes);
             by_panel(k, job, rows, row_bytes, s, &t);
-            if (last && !direct)
+            if (last && !direct && !added)
                 epilogue(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, token, n_tokens, acc);
         }
     }
@@ -302,6 +308,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
     if (stream) t.n_tokens = with_spare(f, job, token, n_tokens);
     // The sums go from zeros to the place of the output, where nothing is added behind them.
     bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual && t.n_tokens == n_tokens;
+    bool added = n_rows == HT_ROW_GROUP && !job->bias && job->residual && !stream;
     t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
     t.act = job->act + token * t.act_stride;
     t.act_far = first || n_tokens * t.act_stride > ACT_NEAR_BYTES;
@@ -322,6 +329,8 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         t.to = last && direct ? y : s->acc;
         t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
         t.out = last && n_rows == HT_ROW_GROUP ? y : NULL;
+        t.add = last && added ? residual(job, row, token) : NULL;
+        t.add_stride = job->residual_stride;
         const uint8_t *rows = w;
         if (n_rows < HT_ROW_GROUP || t.n_k != n_k) {
             rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
@@ -352,7 +361,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
-    if (!direct) epilogue(job, row, n_rows, token, n_tokens, s->acc);
+    if (!direct && !added) epilogue(job, row, n_rows, token, n_tokens, s->acc);
 }
 
 // Lines [from, to) of rows [row, end).

@@ -6,6 +6,7 @@
 #define HT_LINEAR_Q8_TILE_H
 
 #include "backend/cpu/linear/ask.h"
+#include "backend/cpu/linear/out.h"
 #include "backend/cpu/linear/q8_sum.h"
 
 // What a tile's codes are: as the level has them (q8.h), or 0 .. 127, of formats with mins or, at
@@ -20,6 +21,7 @@ INLINE bool has_offset(const enum kind kind) {
     return kind == OFFSET || kind == NIBBLES_OFFSET;
 }
 
+// A whole tile adds the residual itself (t->add), but for a level's own.
 INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, int offset,
                  const struct ht_panel *p, const struct ht_tile_args *t, uint32_t token,
                  uint32_t row, struct ahead *ahead);
@@ -30,6 +32,15 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
 #ifndef SMALL_TOKENS
 #define SMALL_TOKENS TILE_TOKENS
 #endif
+#ifdef OWN_TILE
+#define TILE_ADDS 0
+#else
+#define TILE_ADDS 1
+#endif
+
+INLINE uint32_t whole_tokens(const enum kind kind) {
+    return kind == PLAIN ? TILE_TOKENS : SMALL_TOKENS;
+}
 
 // Parts in a turn of a tile that multiplies n_parts side by side: those of a whole block at least.
 INLINE uint32_t turn_parts(const uint32_t group, const uint32_t n_parts) {
@@ -187,7 +198,9 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
                        tokens_of(t, token, n)};
     if (has_offset(kind)) at.shift = __builtin_ctz(128u / (unsigned)offset);
     const float *from = t->from + token * t->from_stride + row;
+    const bool whole = n == whole_tokens(kind);
     float *to = t->to + token * t->to_stride + row;
+    size_t to_stride = t->to_stride;
     ask_output(t, token, n, row, TILE_VECTORS * LANES);
     vf y[TILE_TOKENS][TILE_VECTORS];
     UNROLL(6)
@@ -201,11 +214,16 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
         if (t->act_far) ask_tokens(&at.act, n, n_blocks);
         tile_turn(n, group, kind, n_parts, &at, y);
     }
+    if (whole && t->add) {
+        ADD_SUMS(n, TILE_VECTORS, t, token, row, y);
+        to = t->out + token * t->out_stride + row;
+        to_stride = t->out_stride;
+    }
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
         UNROLL(4)
         for (int v = 0; v < TILE_VECTORS; v++)
-            store_floats(to + i * t->to_stride + v * LANES, y[i][v]);
+            store_floats(to + i * to_stride + v * LANES, y[i][v]);
     }
 }
 
@@ -240,14 +258,20 @@ INLINE void last_block(const enum kind kind, const struct ht_panel *p,
 
 INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const struct ht_panel *p,
                   const struct ht_tile_args *t) {
-    const uint32_t m = kind == PLAIN ? TILE_TOKENS : SMALL_TOKENS, rows = TILE_ROWS;
+    const uint32_t m = whole_tokens(kind), rows = TILE_ROWS;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
     const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
     struct ahead ahead = ahead_of(t, n_turns);
-    uint32_t token = 0;
+    uint32_t token = 0, stored = 0; // tokens from here on are not added to
+    struct ht_tile_args whole = *t;
+#if TILE_PARTS > 1
+    const bool last = group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0;
+    if (last) whole.add = NULL;
+#endif
     for (; token + m <= t->n_tokens; token += m)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
-            tile(m, group, kind, offset, p, t, token, r, &ahead);
+            tile(m, group, kind, offset, p, &whole, token, r, &ahead);
+    if (TILE_ADDS && whole.add) stored = token;
     for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
         switch (t->n_tokens - token) {
         case 1: tile(1, group, kind, offset, p, t, token, r, &ahead); break;
@@ -263,8 +287,9 @@ INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const 
         }
     }
 #if TILE_PARTS > 1
-    if (group == HT_Q8_BLOCK && t->n_k / HT_Q8_BLOCK % TILE_PARTS != 0) last_block(kind, p, t);
+    if (last) last_block(kind, p, t);
 #endif
+    if (t->add) add_output(t, stored, t->n_tokens - stored);
 }
 
 #endif

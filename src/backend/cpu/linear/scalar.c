@@ -119,6 +119,11 @@ static void pack_float(const struct ht_format_info *f, const uint8_t *w, size_t 
 
 // ---- tiles -------------------------------------------------------------------------------------
 
+static void add_output(const struct ht_tile_args *t, uint32_t token, const float *acc) {
+    for (uint32_t r = 0; t->add && r < HT_ROW_GROUP; r++)
+        t->out[token * t->out_stride + r] = t->add[token * t->add_stride + r] + acc[r];
+}
+
 static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *t, uint32_t group,
                            bool has_min) {
     const int8_t *code = p->code;
@@ -140,6 +145,7 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
                 if (has_min) acc[r] = fmaf(-p->min[at + r], a_sum, acc[r]);
             }
         }
+        add_output(t, token, acc);
     }
 }
 
@@ -165,6 +171,7 @@ static void tile_f32(const struct ht_panel *p, const struct ht_tile_args *t) {
         for (uint32_t k = 0; k < t->n_k; k++)
             for (uint32_t r = 0; r < HT_ROW_GROUP; r++)
                 acc[r] = fmaf(w[k * HT_ROW_GROUP + r], a[k], acc[r]);
+        add_output(t, token, acc);
     }
 }
 

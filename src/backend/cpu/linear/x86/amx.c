@@ -20,6 +20,7 @@
 
 #define ASK_BY_ADDRESS 1
 #include "backend/cpu/linear/ask.h"
+#include "backend/cpu/linear/out.h"
 
 #define SIDE 16 // tokens, and weight rows, of a tile
 
@@ -125,6 +126,7 @@ INLINE void columns(const bool has_min, const struct ht_panel *p, const struct h
         ahead_step(&ahead);
         column(has_min, false, p, t, token, 0);
         column(has_min, true, p, t, token, SIDE);
+        if (t->add) add_output(t, token, SIDE);
     }
     TILE_RELEASE();
 }
@@ -182,8 +184,10 @@ void ht_tile_bf16_amx(const struct ht_panel *p, const struct ht_tile_args *t) {
     struct ahead ahead = ahead_of(t, n_squares * (t->n_k / DEPTH));
     uint32_t token = 0, left;
     if (t->n_tokens >= 2 * SIDE) configure(SIDE, SIDE, DEPTH_BYTES);
-    for (; (left = t->n_tokens - token) >= 2 * SIDE; token += 2 * SIDE)
+    for (; (left = t->n_tokens - token) >= 2 * SIDE; token += 2 * SIDE) {
         square(true, p, t, token, &ahead);
+        if (t->add) add_output(t, token, 2 * SIDE);
+    }
     if (left > SIDE) {
         configure(SIDE, left - SIDE, DEPTH_BYTES);
         square(true, p, t, token, &ahead);
@@ -191,6 +195,7 @@ void ht_tile_bf16_amx(const struct ht_panel *p, const struct ht_tile_args *t) {
         configure(left, 0, DEPTH_BYTES);
         square(false, p, t, token, &ahead);
     }
+    if (t->add) add_output(t, token, left);
     TILE_RELEASE();
 }
 

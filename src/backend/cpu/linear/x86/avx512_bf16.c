@@ -6,6 +6,7 @@
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #include "backend/cpu/linear/ask.h"
+#include "backend/cpu/linear/out.h"
 
 #define TILE_TOKENS   12
 #define STREAM_TOKENS 4
@@ -55,6 +56,7 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     const vi *w = p->code;
     const float *from = t->from + token * t->from_stride;
     float *to = t->to + token * t->to_stride;
+    size_t to_stride = t->to_stride;
     const size_t stride = t->act_stride;
     ask_output(t, token, n, 0, 2 * LANES);
     vf y[TILE_TOKENS][2];
@@ -74,10 +76,15 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
             }
         }
     }
+    if (n == TILE_TOKENS && t->add) {
+        ADD_SUMS(n, 2, t, token, 0, y);
+        to = t->out + token * t->out_stride;
+        to_stride = t->out_stride;
+    }
     UNROLL(12)
     for (uint32_t i = 0; i < n; i++) {
-        store_floats(to + i * t->to_stride, y[i][0]);
-        store_floats(to + i * t->to_stride + LANES, y[i][1]);
+        store_floats(to + i * to_stride, y[i][0]);
+        store_floats(to + i * to_stride + LANES, y[i][1]);
     }
 }
 
@@ -100,6 +107,7 @@ void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) 
         case 11: tile(11, p, t, token, &ahead); break;
         default: tile(12, p, t, token, &ahead); break;
         }
+        if (t->add && n < TILE_TOKENS) add_output(t, token, n);
     }
 }
 

@@ -104,6 +104,8 @@ INLINE void tiles_amx(ht_tile_fn *columns, ht_tile_fn *rest, const struct ht_pan
     r.act += whole * r.act_stride;
     r.from += whole * r.from_stride;
     r.to += whole * r.to_stride;
+    if (r.out) r.out += whole * r.out_stride;
+    if (r.add) r.add += whole * r.add_stride;
     if (whole > 0) r.ahead_bytes = 0; // asked for by the others
     if (r.n_tokens > 0) rest(p, &r);
     if (whole > 0) columns(p, t);
