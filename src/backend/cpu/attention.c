@@ -202,6 +202,21 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
     if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, row, head * d, y, n * d);
 }
 
+// The lines that store_rows will write: another thread had them last, so they are asked for before
+// the work.
+static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                       const struct work *w, uint32_t h0) {
+    if (s->prep == HT_NONE) return;
+    size_t block = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP), d = s->head_dim;
+    size_t first = h0 * d / HT_ROW_GROUP * block;
+    size_t n = w->task.n_kv * w->n_heads * d / HT_ROW_GROUP * block;
+    for (uint32_t t = 0; t < w->task.tile->n_tokens; t++) {
+        size_t row = (w->task.tile->row + t) * p->c->tensors[s->prep].row_bytes;
+        const uint8_t *y = ht_cpu_rows_at(p, s->prep, 0) + row + first;
+        for (size_t i = 0; i < n; i += 64) __builtin_prefetch(y + i, 1, 2);
+    }
+}
+
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
     uint32_t n = w->task.n_kv * w->n_heads;
@@ -255,6 +270,7 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
         w.n_rows = w.n_heads * tile->n_tokens * task.n_kv;
+        ask_output(p, s, &w, task.kv_head * group + h);
         load_rows(p, s, &w, task.kv_head * group + h);
         fold_all(p, s, &w);
         store_rows(p, s, &w, task.kv_head * group + h, thread);
