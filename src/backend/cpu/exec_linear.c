@@ -8,7 +8,8 @@
 #define EPILOGUE_BYTES (128 * 1024)
 
 uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens) {
-    uint64_t few = width, many = (uint64_t)HT_ROW_GROUP * max_tokens;
+    uint64_t most = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
+    uint64_t few = width, many = HT_ROW_GROUP * most;
     return (few > many ? few : many) * n_linear * sizeof(float);
 }
 
@@ -34,10 +35,10 @@ static struct columns whole_columns(const struct ht_prepared *p, const struct ht
     return (struct columns){0, p->c->tensors[s->out[i]].width, ht_cpu_f32(p, s->out[i], thread)};
 }
 
-// Columns [begin, end) in the thread's own memory, where nobody else reads them.
-static struct columns own_columns(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                                  uint32_t i, size_t begin, size_t end, int thread) {
-    size_t stride = end - begin, n_rows = ht_cpu_n_rows(p, s->out[0]);
+// Columns [begin, end) of n_rows in the thread's own memory, where nobody else reads them.
+static struct columns own_columns(const struct ht_prepared *p, uint32_t i, size_t begin, size_t end,
+                                  size_t n_rows, int thread) {
+    size_t stride = end - begin;
     return (struct columns){begin, stride, ht_cpu_own_piece(p, thread) + i * n_rows * stride};
 }
 
@@ -71,16 +72,11 @@ static void run_tokens(struct ht_prepared *p, const struct ht_cpu_step *s, uint3
                    ht_cpu_own(p, thread));
 }
 
-static void run_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i, struct range r,
-                     struct ht_linear_next then, const struct columns *to, int thread) {
-    run_tokens(p, s, i, r, (struct range){0, ht_cpu_n_rows(p, s->out[i])}, then, to, thread);
-}
-
-// The activation over columns [begin, end).
+// The activation over columns [begin, end) of n_tokens rows.
 static void run_act(struct ht_prepared *p, const struct ht_cpu_step *s, size_t begin, size_t end,
-                    const struct columns *to) {
+                    uint32_t n_tokens, const struct columns *to) {
     const struct ht_vec_kernels *k = &p->backend->vec;
-    uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]), n = (uint32_t)(end - begin);
+    uint32_t n = (uint32_t)(end - begin);
     size_t stride = to[0].stride, at = begin - to[0].first;
     if (stride == n) { // one row after the other
         n *= n_tokens;
@@ -127,9 +123,9 @@ static size_t prepared_columns(struct range whole, size_t width, uint32_t n_toke
 
 // Columns of every output, activation and all, kept by nobody but as prepared rows.
 static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
-                         struct ht_linear_next then, int thread) {
+                         struct range rows, struct ht_linear_next then, int thread) {
     const struct ht_linear_kernels *k = p->backend->linear;
-    uint32_t n_tokens = ht_cpu_n_rows(p, s->out[0]);
+    uint32_t n_tokens = (uint32_t)(rows.end - rows.begin);
     size_t most = prepared_columns(whole, p->c->tensors[s->out[0]].width, n_tokens);
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
     size_t block_bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
@@ -137,11 +133,12 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
     while (next_piece(whole, most, &r)) {
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
-            c[i] = own_columns(p, s, i, r.begin, r.end, thread);
-            run_rows(p, s, i, r, behind(p, s, i, r, whole, then), &c[i], thread);
+            c[i] = own_columns(p, i, r.begin, r.end, n_tokens, thread);
+            run_tokens(p, s, i, r, rows, behind(p, s, i, r, whole, then), &c[i], thread);
         }
-        run_act(p, s, r.begin, r.end, c);
-        uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + r.begin / HT_ROW_GROUP * block_bytes;
+        run_act(p, s, r.begin, r.end, n_tokens, c);
+        uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + rows.begin * row_bytes +
+                       r.begin / HT_ROW_GROUP * block_bytes;
         uint32_t n = (uint32_t)(r.end - r.begin);
         if (n == HT_ROW_GROUP) {
             ht_act_prepare_column(k, c[0].y, n_tokens, dst, row_bytes);
@@ -154,8 +151,8 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
 
 // Columns of every output, with the activation, in pieces that stay in the cache.
 static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, struct range whole,
-                        struct ht_linear_next then, int thread) {
-    size_t row_bytes = (size_t)ht_cpu_n_rows(p, s->out[0]) * s->n_linear * sizeof(float);
+                        struct range rows, struct ht_linear_next then, int thread) {
+    size_t n_tokens = rows.end - rows.begin, row_bytes = n_tokens * s->n_linear * sizeof(float);
     size_t n = EPILOGUE_BYTES / row_bytes / HT_ROW_GROUP * HT_ROW_GROUP;
     if (!s->has_act) n = whole.end - whole.begin;
     if (n < HT_ROW_GROUP) n = HT_ROW_GROUP;
@@ -164,9 +161,10 @@ static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, stru
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
             c[i] = whole_columns(p, s, i, thread);
-            run_rows(p, s, i, r, behind(p, s, i, r, whole, then), &c[i], thread);
+            c[i].y += rows.begin * c[i].stride;
+            run_tokens(p, s, i, r, rows, behind(p, s, i, r, whole, then), &c[i], thread);
         }
-        if (s->has_act) run_act(p, s, r.begin, r.end, c);
+        if (s->has_act) run_act(p, s, r.begin, r.end, (uint32_t)n_tokens, c);
     }
 }
 
@@ -295,18 +293,23 @@ static bool take_piece(const struct share *q, size_t *at, size_t *n) {
     return true;
 }
 
-// n groups from the at-th of a share on. then: what the thread reads behind the share, or, where
-// that is not its own, behind the piece.
+// n groups from the at-th of a share on, for as many tokens as are done at a time, whose activations
+// stay near for all groups. then: what the thread reads behind the share, or, where that is not its
+// own, behind the piece.
 static void run_piece(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
                       size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
     bool last = at + n == q->n_groups;
     struct range r = {q->range.begin + at * HT_ROW_GROUP, q->range.end};
     if (!last) r.end = r.begin + n * HT_ROW_GROUP;
     if (own && !last) then = rows_from(p, s, 0, r.end);
-    if (s->prep != HT_NONE)
-        run_prepared(p, s, r, then, thread);
-    else
-        run_columns(p, s, r, then, thread);
+    struct range rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
+    while (next_piece(all, HT_LINEAR_TOKENS, &rows)) {
+        struct ht_linear_next next = rows.end < all.end ? rows_from(p, s, 0, r.begin) : then;
+        if (s->prep != HT_NONE)
+            run_prepared(p, s, r, rows, next, thread);
+        else
+            run_columns(p, s, r, rows, next, thread);
+    }
 }
 
 // Columns that are nobody's: a thread works through its share, and then through what the others
