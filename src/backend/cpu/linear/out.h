@@ -21,8 +21,8 @@ INLINE void ask_output(const struct ht_tile_args *t, uint32_t token, const uint3
 }
 
 // The residual in front of sums that are still in registers, of a whole tile of n tokens and
-// n_vectors vectors of rows from `row` on. All of it is read before anything is written: it may be
-// the output, and rows are often whole pages apart, where a read waits for the write of another.
+// n_vectors vectors of rows from `row` on. All of it is read before anything is written, since it
+// may be the output.
 #define ADD_SUMS(n, n_vectors, t, token, row, y)                                                   \
     do {                                                                                           \
         const float *add_ = (t)->add + (token) * (t)->add_stride + (row);                          \
