@@ -293,9 +293,9 @@ static bool take_piece(const struct share *q, size_t *at, size_t *n) {
     return true;
 }
 
-// n groups from the at-th of a share on, for as many tokens as are done at a time, whose activations
-// stay near for all groups. then: what the thread reads behind the share, or, where that is not its
-// own, behind the piece.
+// n groups from the at-th of a share on, of as many tokens at a time as share a pack: their
+// activations stay near for all groups. then: what the thread reads behind the share, or, where
+// that is not its own, behind the piece.
 static void run_piece(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
                       size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
     bool last = at + n == q->n_groups;
