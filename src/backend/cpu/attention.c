@@ -175,8 +175,8 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
 }
 
-// Query rows of a head lie far apart, so the hardware does not fetch them ahead: those of the next
-// task are asked for while this one is at work, a few tokens a tile.
+// Query rows lie far away, and far apart where they are not by heads: those of the next task are
+// asked for while this one is at work, a few tokens a tile.
 static void ask_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w) {
     enum { TOKENS = 2 };
     uint32_t group = s->n_heads / s->n_kv_heads, h0 = w->next.kv_head * group;

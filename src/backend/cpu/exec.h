@@ -277,7 +277,6 @@ void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_ste
                             size_t begin, const float *x, uint32_t n);
 
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
-void ht_cpu_run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 // Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one
 // that finishes heads.
@@ -286,7 +285,6 @@ uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_toke
 // Asks for the first weights that the thread will want behind the barrier in front of s.
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 void ht_cpu_run_moe(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
-void ht_cpu_run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 // exec_heads.c. What becomes of head h of output i of a linear step, x [t1 - t0][head_dim], in its
 // place, of tokens [t0, t1).
 void ht_cpu_finish_head(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,

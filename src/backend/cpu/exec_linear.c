@@ -8,8 +8,7 @@
 #define EPILOGUE_BYTES (128 * 1024)
 
 uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens) {
-    uint64_t most = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
-    uint64_t few = width, many = HT_ROW_GROUP * most;
+    uint64_t few = width, many = (uint64_t)HT_ROW_GROUP * ht_linear_together(max_tokens);
     return (few > many ? few : many) * n_linear * sizeof(float);
 }
 
@@ -31,8 +30,9 @@ struct columns {
 };
 
 static struct columns whole_columns(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                                    uint32_t i, int thread) {
-    return (struct columns){0, p->c->tensors[s->out[i]].width, ht_cpu_f32(p, s->out[i], thread)};
+                                    uint32_t i, size_t row, int thread) {
+    size_t width = p->c->tensors[s->out[i]].width;
+    return (struct columns){0, width, ht_cpu_f32(p, s->out[i], thread) + row * width};
 }
 
 // Columns [begin, end) of n_rows in the thread's own memory, where nobody else reads them.
@@ -160,8 +160,7 @@ static void run_columns(struct ht_prepared *p, const struct ht_cpu_step *s, stru
     while (next_piece(whole, n, &r)) {
         struct columns c[3];
         for (uint32_t i = 0; i < s->n_linear; i++) {
-            c[i] = whole_columns(p, s, i, thread);
-            c[i].y += rows.begin * c[i].stride;
+            c[i] = whole_columns(p, s, i, rows.begin, thread);
             run_tokens(p, s, i, r, rows, behind(p, s, i, r, whole, then), &c[i], thread);
         }
         if (s->has_act) run_act(p, s, r.begin, r.end, (uint32_t)n_tokens, c);
@@ -215,8 +214,7 @@ static struct ht_linear_next first_from(const struct ht_prepared *p, const struc
 }
 
 uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_tokens) {
-    uint64_t n = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
-    uint64_t many = n * head_dim;
+    uint64_t many = (uint64_t)ht_linear_together(max_tokens) * head_dim;
     return (width > many ? width : many) * sizeof(float);
 }
 
@@ -229,8 +227,7 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
     const struct ht_cpu_heads *how = &s->heads[i];
     uint32_t d = how->head_dim;
     if (d == 0) {
-        struct columns c = whole_columns(p, s, i, thread);
-        c.y += rows.begin * c.stride;
+        struct columns c = whole_columns(p, s, i, rows.begin, thread);
         run_tokens(p, s, i, whole, rows, then, &c, thread);
         return;
     }
@@ -250,9 +247,9 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
 
 // Rows that are the thread's alone, matrix after matrix, for as many tokens as are done at a time.
 static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct range whole[3], rows, all = {0, ht_cpu_n_rows(p, s->out[0])};
+    struct range whole[3], rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
     share_of(p, s, thread, whole);
-    for (rows = (struct range){0}; next_piece(all, HT_LINEAR_TOKENS, &rows);)
+    while (next_piece(all, HT_LINEAR_TOKENS, &rows))
         for (uint32_t i = 0; i < s->n_linear; i++) {
             struct ht_linear_next then = first_of(p, s, whole, i + 1);
             if (!then.at && rows.end < all.end) then = first_of(p, s, whole, 0);

@@ -35,6 +35,9 @@
 // Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
 // chunk each) stay in the L2 cache. A job of more is done so many at a time.
 #define HT_LINEAR_TOKENS 256
+static inline uint32_t ht_linear_together(uint32_t n_tokens) {
+    return n_tokens < HT_LINEAR_TOKENS ? n_tokens : HT_LINEAR_TOKENS;
+}
 
 struct ht_linear_kernels; // the function table of one CPU level (kernels.h)
 

@@ -103,7 +103,7 @@ static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f
 }
 
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
-    size_t n_tokens = max_tokens < HT_LINEAR_TOKENS ? max_tokens : HT_LINEAR_TOKENS;
+    size_t n_tokens = ht_linear_together(max_tokens);
     bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
@@ -402,8 +402,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
     bool stream = false;
     for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
-        uint32_t n_tokens = job->n_tokens - token;
-        if (n_tokens > HT_LINEAR_TOKENS) n_tokens = HT_LINEAR_TOKENS;
+        uint32_t n_tokens = ht_linear_together(job->n_tokens - token);
         stream = n_tokens <= kernels_of(k, job)->stream_most;
         const uint8_t *w = job->weight + row_begin * row_bytes;
         if (stream && row_begin < row_end)
