@@ -157,7 +157,7 @@ static double ceiling_of(enum ht_format f, const struct ceilings *c) {
     if (f == HT_BF16) return c->bf16;
     if (!codes) return c->f32;
     return c->int8 * 8 /
-           (8 + (codes->group == 16 ? 4 : 2) + (codes->has_min ? (codes->group == 16 ? 2 : 1) : 0));
+           (8 + (codes->group == 16 ? 3 : 2) + (codes->has_min ? (codes->group == 16 ? 2 : 1) : 0));
 }
 
 struct options {

@@ -7,11 +7,13 @@
 // The numeric law, kept bit for bit by every kernel of every level. Per output element, from y = 0,
 // k rising:
 //   float formats   y = fma(w[k], x[k], y), one k after the other
-//   codes           per group of the format (16 or 32 weights), a_scale being that of the block of
-//                   32 activations in which it lies, both sums exact in int32, S = 1.5 * 2^23:
-//                     s = fma(S + (float)sum(code - offset times q), w_scale, -S * w_scale)
+//   codes           per block of 32, a_scale being that of its activations, all sums exact in
+//                   int32, n = (float)sum(code - offset times q), S = 1.5 * 2^23:
+//                     s = fma(S + n, w_scale, -S * w_scale)
 //                     y = fma(s, a_scale, y)
 //                     y = fma(-min, a_scale * (float)sum(q), y)          formats with mins
+//                   where halves of 16 weights have scales of their own, y takes s in the second
+//                   half only, as fma(n, w_scale, s of the first half), and a min in either;
 //                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
 //                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
 //   last            y = residual + (y + bias)

@@ -75,10 +75,18 @@ INLINE void add_products(const uint32_t f, vi *sum, vi *pairs, vi code, const in
         *sum = dot4_at(*sum, code, q);
 }
 
-// Parts [first, first + side) of a pair times n tokens: to y.
+// Whether n tokens' codes are made to have an offset of 128, whose share of the sums activations
+// hold as it is: a code costs one operation more, and where a sum begins, a load instead of four.
+INLINE bool full_offset(const uint32_t f, const uint32_t n) {
+    const struct shape s = shape_of(f);
+    return !CODES_SIGNED && s.offset > 0 && s.offset < 128 && n >= (s.group == 16 ? 2 : 6);
+}
+
+// Parts [first, first + side) of a pair times n tokens: to y; those of a block's halves, which have
+// no mins, meet in `both`.
 INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair *at,
                            const uint32_t j, const uint32_t first, const uint32_t side,
-                           const uint8_t *const *act, struct asker *asker, vf *y) {
+                           const uint8_t *const *act, struct asker *asker, vf *both, vf *y) {
     const struct shape s = shape_of(f);
     const bool halves = s.group == 16, two = s.unit == 32;
     const uint32_t n_codes = s.group / 4, n_bytes = LANES * s.unit_bytes * 2 * s.group / s.unit;
@@ -88,7 +96,8 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
-            sum[h][i] = start(f, halves ? a->bias_half[h] : a->bias);
+            const int32_t bias = halves ? a->bias_half[h] : a->bias;
+            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias);
         }
     }
     UNROLL(8)
@@ -101,6 +110,7 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
             // Else the words of the three blocks in front would be kept for it, on the stack.
             if (f == HT_Q6_K && j == 3 && n > 2) __asm__("" : "+r"(p));
             vi code = code_of(f, p, 2, at->step, block, word);
+            if (full_offset(f, n)) code = add_bytes(code, 128 - s.offset);
             UNROLL(8)
             for (uint32_t i = 0; i < n; i++)
                 add_products(f, &sum[h][i], &pairs[h][i], code,
@@ -113,9 +123,15 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
-            y[i] = fold(y[i], sum[h][i], at->scale[h], back, a->scale);
-            if (s.has_min)
-                y[i] = fma_sub(at->min[h], splat(halves ? a->sum_half[h] : a->sum), y[i]);
+            if (halves && h == 0) {
+                both[i] = scaled_sum(sum[h][i], at->scale[h], back);
+            } else if (halves) {
+                both[i] = both_halves(both[i], sum[h][i], at->scale[h]);
+                y[i] = fma_add(both[i], splat(a->scale), y[i]);
+            } else {
+                y[i] = fold(y[i], sum[h][i], at->scale[h], back, a->scale);
+                if (s.has_min) y[i] = fma_sub(at->min[h], splat(a->sum), y[i]);
+            }
         }
     }
 }
@@ -126,9 +142,10 @@ INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair 
                           const uint32_t j, const uint8_t **act, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
     const uint32_t side = PAIRS_SIDE(n);
+    vf both[PAIRS_TOKENS];
     UNROLL(2)
     for (uint32_t first = 0; first < 2; first += side)
-        multiply_parts(f, n, at, j, first, side, act, asker, y);
+        multiply_parts(f, n, at, j, first, side, act, asker, both, y);
     ask_block(asker, LANES * s.unit_bytes * 2 * s.group / s.unit);
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {

@@ -93,12 +93,12 @@ INLINE void stream_wide(const uint32_t f, const uint32_t n, const vi *r, const i
 
 // Four blocks of a format whose halves of blocks have scales of their own. What the first halves
 // need is read, multiplied and gone before the second halves are read, for which there would be no
-// registers; sums of integers wait for their turn.
+// registers; their sums wait for their turn.
 INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows *w,
                           const uint32_t step, const vi *high, const uint8_t *act, size_t stride,
                           const vf *scale, const vf *min, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
-    vi first[4][STREAM_TOKENS];
+    vf first[4][STREAM_TOKENS];
     UNROLL(2)
     for (uint32_t h = 0; h < 2; h++) {
         const uint32_t n_bytes = LANES * s.unit_bytes / 2;
@@ -125,16 +125,16 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                         sum[i] = dot4_small(sum[i], code, q);
                 }
             }
-            const vf back = back_of(scale[2 * j]), back_second = back_of(scale[2 * j + 1]);
+            const vf back = back_of(scale[2 * j]);
             UNROLL(3)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = act_of(block, stride, i);
                 if (h == 0) {
-                    first[j][i] = sum[i];
+                    first[j][i] = scaled_sum(sum[i], scale[2 * j], back);
                 } else {
-                    y[i] = fold(y[i], first[j][i], scale[2 * j], back, a->scale);
+                    vf both = both_halves(first[j][i], sum[i], scale[2 * j + 1]);
                     if (s.has_min) y[i] = fma_sub(min[2 * j], splat(a->sum_half[0]), y[i]);
-                    y[i] = fold(y[i], sum[i], scale[2 * j + 1], back_second, a->scale);
+                    y[i] = fma_add(both, splat(a->scale), y[i]);
                     if (s.has_min) y[i] = fma_sub(min[2 * j + 1], splat(a->sum_half[1]), y[i]);
                 }
             }

@@ -11,9 +11,21 @@ INLINE vi broadcast4(const int8_t *q) {
     return splat_int(v);
 }
 
-// The main term, in the order of linear.h: isum began at HT_SHIFTED; back is back_of(scale).
+// The terms of linear.h. A block's sum times its scale, or the first half's of one whose halves
+// have scales of their own: isum began at HT_SHIFTED; back is back_of(scale).
+INLINE vf scaled_sum(vi isum, vf scale, vf back) {
+    return fma_add((vf)isum, scale, back);
+}
+
+// The second half's and the first's. (What takes HT_SHIFT off is exact, and for some processors'
+// multipliers nothing.)
+INLINE vf both_halves(vf first, vi isum, vf scale) {
+    return fma_add((vf)isum - splat(HT_SHIFT), scale, first);
+}
+
+// A block with one scale.
 INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
-    return fma_add(fma_add((vf)isum, scale, back), splat(a_scale), y);
+    return fma_add(scaled_sum(isum, scale, back), splat(a_scale), y);
 }
 
 // The sum's start for codes of this format: minus offset times the sum of q, from a bias, which has

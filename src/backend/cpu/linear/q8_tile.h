@@ -102,17 +102,48 @@ INLINE const struct ht_act_q8 *block_at(const struct place *at, const uint32_t t
     return (const struct ht_act_q8 *)token_at(&at->act, token) + block;
 }
 
+// Part p's sums of integers, s, to y; those of the first half of a block with two scales wait in
+// `first` for the second's. half: of the block.
+INLINE void fold_part(const uint32_t n, const uint32_t group, const enum kind kind,
+                      const struct place *at, const uint32_t p, const uint32_t half,
+                      vi s[TILE_TOKENS][TILE_VECTORS], vf first[TILE_TOKENS][TILE_VECTORS],
+                      vf y[TILE_TOKENS][TILE_VECTORS]) {
+    const uint32_t of = 32 / group, row = p * HT_ROW_GROUP;
+    const bool has_min = has_mins(kind);
+    vf scale[TILE_VECTORS], back[TILE_VECTORS], min[TILE_VECTORS];
+    UNROLL(4)
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        scale[v] = load_floats(at->scale + row + v * LANES);
+        back[v] = PANEL_BACK ? load_floats(at->back + row + v * LANES) : back_of(scale[v]);
+        min[v] = has_min ? load_floats(at->min + row + v * LANES) : splat(0.0f);
+    }
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ht_act_q8 *a = block_at(at, i, p / of);
+        const vf a_sum = splat(of == 2 ? a->sum_half[half] : a->sum);
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            vf sum = half > 0 ? both_halves(first[i][v], s[i][v], scale[v])
+                              : scaled_sum(s[i][v], scale[v], back[v]);
+            if (half + 1 == of)
+                y[i][v] = fma_add(sum, splat(a->scale), y[i][v]);
+            else
+                first[i][v] = sum;
+            if (has_min) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
+        }
+    }
+}
+
 // n_parts parts of `group` weights with a scale each, side by side, so that there are chains of
 // products enough to hide how long one takes. half: of the block, for a single part of 16.
 INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind kind,
-                       const uint32_t n_parts, const struct place *at, uint32_t half,
-                       vf y[TILE_TOKENS][TILE_VECTORS]) {
+                       const uint32_t n_parts, const struct place *at, const uint32_t half,
+                       vf first[TILE_TOKENS][TILE_VECTORS], vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t of = 32 / group;
     // Small codes: products of so many steps of four codes fit in 16 bits.
     const uint32_t n_steps = kind == NIBBLES_MINS || kind == NIBBLES_OFFSET ? 8 : group / 8;
     const bool small = SMALL_PAIRS && kind != PLAIN, has_min = has_mins(kind);
     vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
-    if (n_parts >= of) half = 0;
     UNROLL(2)
     for (uint32_t p = 0; p < n_parts; p++) {
         UNROLL(6)
@@ -150,40 +181,28 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
         }
     }
     UNROLL(2)
-    for (uint32_t p = 0; p < n_parts; p++) {
-        vf scale[TILE_VECTORS], back[TILE_VECTORS], min[TILE_VECTORS];
-        UNROLL(4)
-        for (int v = 0; v < TILE_VECTORS; v++) {
-            const uint32_t row = p * HT_ROW_GROUP + (uint32_t)v * LANES;
-            scale[v] = load_floats(at->scale + row);
-            back[v] = PANEL_BACK ? load_floats(at->back + row) : back_of(scale[v]);
-            min[v] = has_min ? load_floats(at->min + row) : splat(0.0f);
-        }
-        UNROLL(6)
-        for (uint32_t i = 0; i < n; i++) {
-            const struct ht_act_q8 *a = block_at(at, i, p / of);
-            vf a_sum = splat(of == 2 ? a->sum_half[half + p % of] : a->sum);
-            UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) {
-                y[i][v] = fold(y[i][v], s[p][i][v], scale[v], back[v], a->scale);
-                if (has_min) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
-            }
-        }
-    }
+    for (uint32_t p = 0; p < n_parts; p++)
+        fold_part(n, group, kind, at, p, half + p % of, s[p], first, y);
+}
+
+// n_parts parts, from `half` of a block on; codes and scales move on behind them.
+INLINE void tile_step(const uint32_t n, const uint32_t group, const enum kind kind,
+                      const uint32_t n_parts, struct place *at, const uint32_t half,
+                      vf first[TILE_TOKENS][TILE_VECTORS], vf y[TILE_TOKENS][TILE_VECTORS]) {
+    tile_parts(n, group, kind, n_parts, at, half, first, y);
+    at->code += code_bytes(n_parts * group);
+    at->scale += n_parts * HT_ROW_GROUP;
+    at->back += n_parts * HT_ROW_GROUP;
+    at->min += n_parts * HT_ROW_GROUP;
 }
 
 // All parts of one turn; what lies at the place moves on.
 INLINE void tile_turn(const uint32_t n, const uint32_t group, const enum kind kind,
                       const uint32_t n_parts, struct place *at, vf y[TILE_TOKENS][TILE_VECTORS]) {
     const uint32_t all = turn_parts(group, n_parts);
-    for (uint32_t p = 0; p < all; p += n_parts) {
-        if (all > n_parts) __asm__("" : "+r"(p)); // one code for both halves of a block
-        tile_parts(n, group, kind, n_parts, at, p, y);
-        at->code += code_bytes(n_parts * group);
-        at->scale += n_parts * HT_ROW_GROUP;
-        at->back += n_parts * HT_ROW_GROUP;
-        at->min += n_parts * HT_ROW_GROUP;
-    }
+    vf first[TILE_TOKENS][TILE_VECTORS];
+    tile_step(n, group, kind, n_parts, at, 0, first, y);
+    if (all > n_parts) tile_step(n, group, kind, n_parts, at, 1, first, y);
     tokens_advance(&at->act, n, all * group / 32 * sizeof(struct ht_act_q8));
 }
 
@@ -209,9 +228,16 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
         for (int v = 0; v < TILE_VECTORS; v++)
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
-    for (uint32_t left = t->n_k / HT_Q8_BLOCK; left >= n_blocks; left -= n_blocks) {
+    uint32_t left = t->n_k / HT_Q8_BLOCK;
+    if (n == TILE_TOKENS && t->act_far) {
+        for (; left >= n_blocks; left -= n_blocks) {
+            ahead_step(ahead);
+            ask_tokens(&at.act, n, n_blocks);
+            tile_turn(n, group, kind, n_parts, &at, y);
+        }
+    }
+    for (; left >= n_blocks; left -= n_blocks) {
         ahead_step(ahead);
-        if (t->act_far) ask_tokens(&at.act, n, n_blocks);
         tile_turn(n, group, kind, n_parts, &at, y);
     }
     if (whole && t->add) {

@@ -129,7 +129,7 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
     const int8_t *code = p->code;
     for (uint32_t token = 0; token < t->n_tokens; token++) {
         const struct ht_act_q8 *a = (const void *)(t->act + token * t->act_stride);
-        float *acc = t->to + token * t->to_stride;
+        float *acc = t->to + token * t->to_stride, sum[HT_ROW_GROUP];
         memmove(acc, t->from + token * t->from_stride, HT_ROW_GROUP * sizeof *acc);
         for (uint32_t k = 0; k < t->n_k; k += group) {
             const struct ht_act_q8 *b = &a[k / HT_Q8_BLOCK];
@@ -140,8 +140,9 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
                 for (uint32_t i = 0; i < group; i++)
                     isum += code[((k + i) / 4 * HT_ROW_GROUP + r) * 4 + i % 4] * b->q[in_block + i];
                 float w_scale = p->scale[at + r];
-                float sum = fmaf((float)isum + HT_SHIFT, w_scale, w_scale * -HT_SHIFT);
-                acc[r] = fmaf(sum, b->scale, acc[r]);
+                sum[r] = in_block > 0 ? fmaf((float)isum, w_scale, sum[r])
+                                      : fmaf((float)isum + HT_SHIFT, w_scale, w_scale * -HT_SHIFT);
+                if (in_block + group == HT_Q8_BLOCK) acc[r] = fmaf(sum[r], b->scale, acc[r]);
                 if (has_min) acc[r] = fmaf(-p->min[at + r], a_sum, acc[r]);
             }
         }

@@ -72,7 +72,9 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
         }
     }
     for (uint32_t k = 0; k < t->n_k; k += 32, act += sizeof(struct ht_act_q8)) {
+        vf first[TOKEN_PAIRS][ROW_PAIRS]; // of halves with scales of their own
         ahead_step(ahead);
+        UNROLL(2)
         for (uint32_t h = 0; h < 32 / group; h++, scale += 32, min += 32) {
             vi s[TOKEN_PAIRS][ROW_PAIRS];
             UNROLL(3)
@@ -113,8 +115,12 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
                     UNROLL(2)
                     for (int w = 0; w < 2; w++) {
                         vf *out = &y[i][v + w];
-                        vf sum = fma_add((vf)s[i][v + w], sc[w], back_of(sc[w]));
-                        *out = fma_add(sum, a_scale, *out);
+                        vf sum = h == 0 ? scaled_sum(s[i][v + w], sc[w], back_of(sc[w]))
+                                        : both_halves(first[i][v + w], s[i][v + w], sc[w]);
+                        if (h + 1 == 32 / group)
+                            *out = fma_add(sum, a_scale, *out);
+                        else
+                            first[i][v + w] = sum;
                         if (has_min) *out = fma_sub(m[w], a_sum, *out);
                         // One after the other: side by side they run out of registers.
                         __asm__("" : "+w"(*out));
