@@ -3,6 +3,7 @@
 // the products of a pair (k, k + 1) to each lane, in its own order and without subnormals, so BF16
 // has the bits of this level. No state; any thread.
 #include "backend/cpu/linear/x86/float.h"
+#include "backend/cpu/linear/x86/repacked.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #include "backend/cpu/linear/ask.h"
@@ -50,10 +51,10 @@ INLINE vf dot_pair(vf y, vi w, const uint8_t *act) {
     return (vf)_mm512_dpbf16_ps((__m512)y, (__m512bh)(__m512i)w, (__m512bh)_mm512_set1_epi32(a));
 }
 
-INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_tile_args *t,
-                 uint32_t token, struct ahead *ahead) {
+// n tokens times the pairs at w, of 32 rows side by side: two vectors a pair.
+INLINE void tile(const uint32_t n, const uint8_t *w, const struct ht_tile_args *t, uint32_t token,
+                 struct ahead *ahead) {
     const uint8_t *act = t->act + token * t->act_stride;
-    const vi *w = p->code;
     const float *from = t->from + token * t->from_stride;
     float *to = t->to + token * t->to_stride;
     size_t to_stride = t->to_stride;
@@ -65,10 +66,12 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
         y[i][0] = load_floats(from + i * t->from_stride);
         y[i][1] = load_floats(from + i * t->from_stride + LANES);
     }
-    for (const vi *end = w + t->n_k; w < end;) {
+    for (const uint8_t *end = w + t->n_k * sizeof(vi); w < end;) {
         ahead_step(ahead);
-        for (int pair = 0; pair < 8; pair++, w += 2, act += 4) {
-            vi w0 = w[0], w1 = w[1];
+        for (int pair = 0; pair < 8; pair++, w += 2 * sizeof(vi), act += 4) {
+            vi w0, w1;
+            __builtin_memcpy(&w0, w, sizeof w0);
+            __builtin_memcpy(&w1, w + sizeof w0, sizeof w1);
             UNROLL(12)
             for (uint32_t i = 0; i < n; i++) {
                 y[i][0] = dot_pair(y[i][0], w0, act + i * stride);
@@ -88,27 +91,36 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
     }
 }
 
-void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) {
+static __attribute__((noinline)) void tiles(const uint8_t *w, const struct ht_tile_args *t) {
     struct ahead ahead = ahead_of(t, t->n_k / 16 * ((t->n_tokens + 11) / 12));
     uint32_t token = 0, n;
     for (; token < t->n_tokens; token += n) {
         n = t->n_tokens - token < 12 ? t->n_tokens - token : 12;
         switch (n) {
-        case 1: tile(1, p, t, token, &ahead); break;
-        case 2: tile(2, p, t, token, &ahead); break;
-        case 3: tile(3, p, t, token, &ahead); break;
-        case 4: tile(4, p, t, token, &ahead); break;
-        case 5: tile(5, p, t, token, &ahead); break;
-        case 6: tile(6, p, t, token, &ahead); break;
-        case 7: tile(7, p, t, token, &ahead); break;
-        case 8: tile(8, p, t, token, &ahead); break;
-        case 9: tile(9, p, t, token, &ahead); break;
-        case 10: tile(10, p, t, token, &ahead); break;
-        case 11: tile(11, p, t, token, &ahead); break;
-        default: tile(12, p, t, token, &ahead); break;
+        case 1: tile(1, w, t, token, &ahead); break;
+        case 2: tile(2, w, t, token, &ahead); break;
+        case 3: tile(3, w, t, token, &ahead); break;
+        case 4: tile(4, w, t, token, &ahead); break;
+        case 5: tile(5, w, t, token, &ahead); break;
+        case 6: tile(6, w, t, token, &ahead); break;
+        case 7: tile(7, w, t, token, &ahead); break;
+        case 8: tile(8, w, t, token, &ahead); break;
+        case 9: tile(9, w, t, token, &ahead); break;
+        case 10: tile(10, w, t, token, &ahead); break;
+        case 11: tile(11, w, t, token, &ahead); break;
+        default: tile(12, w, t, token, &ahead); break;
         }
         if (t->add && n < TILE_TOKENS) add_output(t, token, n);
     }
+}
+
+void ht_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(p->code, t);
+}
+
+// Repacked weights lie as a panel has them.
+void ht_repacked_tile_bf16_pairs(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(p->in_place, t);
 }
 
 INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,

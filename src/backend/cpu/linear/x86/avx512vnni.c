@@ -81,7 +81,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, 32, 
       tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 16, 16,
       ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
-      ht_repacked_pack_bf16_pairs, ht_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
+      ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       ALL_TOKENS);
 
 // Zen 5, whose units have 512 bits: twice the products from memory that is not twice as fast. As
@@ -89,7 +89,8 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, 32, 
 LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, 8, 16, 8, 16, tile_32,
       tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_one, 8, 8, ht_one_f16,
       2, ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
-      ht_repacked_pack_bf16_pairs, ht_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8, 16);
+      ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
+      16);
 
 // From so many tokens on it is worth to turn a panel's codes for AMX (measured: docs/kernels.md).
 #define AMX_TOKENS 48
