@@ -38,5 +38,5 @@ void ht_repacked_stream_bf16_pairs(const uint8_t *w, size_t row_bytes,
 
 void ht_repacked_pack_bf16_pairs(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
                                  uint32_t n_k, const struct ht_panel *p) {
-    (void)f, (void)w, (void)row_bytes, (void)n_k, (void)p; // ht_repacked_tile_bf16_pairs
+    (void)f, (void)w, (void)row_bytes, (void)n_k, (void)p; // it is packed where it lies
 }

@@ -12,8 +12,7 @@ ht_pack_fn ht_repacked_scales_q8_0; // for ht_repacked_tile_q8_0, which multipli
 ht_tile_fn ht_repacked_tile_q8_0;
 ht_pack_fn ht_repacked_pack_q5_k, ht_repacked_pack_q6_k, ht_repacked_pack_f16;
 ht_pack_fn ht_repacked_pack_bf16;
-ht_pack_fn
-    ht_repacked_pack_bf16_pairs; // for ht_repacked_tile_bf16_pairs, which multiplies in place
+ht_pack_fn ht_repacked_pack_bf16_pairs; // nothing, for this one, which multiplies in place:
 ht_tile_fn ht_repacked_tile_bf16_pairs;
 ht_stream_fn ht_repacked_stream_q4_0, ht_repacked_stream_q8_0, ht_repacked_stream_q4_k;
 ht_stream_fn ht_repacked_stream_q5_k, ht_repacked_stream_q6_k, ht_repacked_stream_f16;
