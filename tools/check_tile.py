@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The loops of the linear tiles keep their sums in registers: in a tile function of a vector level,
-a loop that multiplies stores no more vector registers to the stack than a tenth of its
+a loop that multiplies stores fewer vector registers to the stack than a tenth of its
 multiplications. (A compiler that runs out of registers stores one value in twenty or fewer, which
 costs nothing; sums that live in memory show as one in nine, for groups of 32, to one in one. Of
 formats with a scale for each 16 weights it is a fifth: where registers are few, the first halves'
@@ -72,7 +72,7 @@ def main():
                     seen += 1
                     spills = [t for t in body if store.match(t)]
                     products = sum(1 for t in body if MULTIPLY.search(t))
-                    if len(spills) * (5 if "tile_16" in name else 10) <= products:
+                    if len(spills) * (5 if "tile_16" in name else 10) < products:
                         continue
                     bad += 1
                     print(f"check_tile: {level}.c: {name} stores {len(spills)} vectors to the stack "

@@ -229,7 +229,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     uint32_t left = t->n_k / HT_Q8_BLOCK;
-    if (whole && t->act_far) { // behind fewer, which are the last, no tokens follow
+    if (whole && t->act_far) { // a loop of its own, which gcc does not always make of it
         for (; left >= n_blocks; left -= n_blocks) {
             ahead_step(ahead);
             ask_tokens(&at.act, n, n_blocks);
@@ -238,6 +238,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
     }
     for (; left >= n_blocks; left -= n_blocks) {
         ahead_step(ahead);
+        if (!whole && t->act_far) ask_tokens(&at.act, n, n_blocks);
         tile_turn(n, group, kind, n_parts, &at, y);
     }
     if (whole && t->add) {
