@@ -5,26 +5,15 @@
 // prepare, on the caller's thread; the plan has passed ht_plan_check.
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/compile.h"
 #include "base/checked.h"
 #include "base/mem.h"
 
-struct builder {
-    struct ht_compiled *c;
-    const struct ht_plan *p;
-    uint32_t *map;                    // plan tensor -> cpu tensor
-    uint32_t (*acts)[HT_N_ACT_KINDS]; // plan tensor -> its prepared rows, by kind
-    uint32_t *n_readers, *last_reader;
-    uint32_t (*tables)[2]; // rope, pairing -> cpu tensor
-    struct hearth_error *err;
-    enum hearth_status status; // the first failure; sticks
-};
-
-static void fail(struct builder *b, enum hearth_status s) {
+static void fail(struct ht_builder *b, enum hearth_status s) {
     if (b->status == HEARTH_OK) b->status = s;
 }
 
-static uint32_t new_tensor(struct builder *b, enum ht_cpu_rows rows, uint32_t width,
+uint32_t ht_builder_tensor(struct ht_builder *b, enum ht_cpu_rows rows, uint32_t width,
                            uint64_t row_bytes, bool private_copies) {
     struct ht_compiled *c = b->c;
     if (c->n_tensors == c->cap_tensors) {
@@ -57,8 +46,7 @@ static uint32_t new_tensor(struct builder *b, enum ht_cpu_rows rows, uint32_t wi
     return c->n_tensors++;
 }
 
-// A new step, zeroed, every id NONE. Never NULL while status is OK; a dummy's place otherwise.
-static struct ht_cpu_step *new_step(struct builder *b, enum ht_cpu_op op, uint32_t layer) {
+struct ht_cpu_step *ht_builder_step(struct ht_builder *b, enum ht_cpu_op op, uint32_t layer) {
     struct ht_compiled *c = b->c;
     if (c->n_steps == c->cap_steps) {
         uint32_t cap = c->cap_steps ? c->cap_steps * 2 : 64;
@@ -89,21 +77,20 @@ static struct ht_cpu_step *new_step(struct builder *b, enum ht_cpu_op op, uint32
     return s;
 }
 
-static enum ht_cpu_rows rows_of(const struct builder *b, uint32_t tensor) {
+enum ht_cpu_rows ht_builder_rows(const struct ht_builder *b, uint32_t tensor) {
     return b->p->tensors[tensor].rows == HT_ROWS_TOKENS ? HT_CPU_ROWS_TOKENS : HT_CPU_ROWS_OUTPUTS;
 }
 
-// A cpu tensor for plan tensor t.
-static uint32_t give(struct builder *b, uint32_t t) {
+uint32_t ht_builder_give(struct ht_builder *b, uint32_t t) {
     uint32_t width = b->p->tensors[t].width;
-    return b->map[t] = new_tensor(b, rows_of(b, t), width, (uint64_t)width * sizeof(float), false);
+    return b->map[t] = ht_builder_tensor(b, ht_builder_rows(b, t), width,
+                                         (uint64_t)width * sizeof(float), false);
 }
 
-// The same, in the place of plan tensor `from` if step i is the last to read that.
-static uint32_t give_over(struct builder *b, uint32_t t, uint32_t from, uint32_t i) {
+uint32_t ht_builder_give_over(struct ht_builder *b, uint32_t t, uint32_t from, uint32_t i) {
     const struct ht_tensor *x = &b->p->tensors[t], *y = &b->p->tensors[from];
     bool same = x->width == y->width && x->rows == y->rows && b->map[from] != HT_NONE;
-    if (!same || b->last_reader[from] != i || from == b->p->logits) return give(b, t);
+    if (!same || b->last_reader[from] != i || from == b->p->logits) return ht_builder_give(b, t);
     return b->map[t] = b->map[from];
 }
 
@@ -113,7 +100,7 @@ static bool is_linear_reader(enum ht_op op) {
 
 // The kinds of prepared rows that the readers of plan tensor t want, as bits; *others says whether
 // something else reads it too.
-static unsigned wanted_kinds(const struct builder *b, uint32_t t, uint32_t i, bool *others) {
+static unsigned wanted_kinds(const struct ht_builder *b, uint32_t t, uint32_t i, bool *others) {
     unsigned kinds = 0;
     *others = t == b->p->logits;
     for (uint32_t j = i; j < b->p->n_steps && j <= b->last_reader[t]; j++) {
@@ -132,7 +119,7 @@ static unsigned wanted_kinds(const struct builder *b, uint32_t t, uint32_t i, bo
     return kinds;
 }
 
-static struct ht_cpu_norm norm_of(const struct ht_step *s) {
+struct ht_cpu_norm ht_builder_norm(const struct ht_step *s) {
     return (struct ht_cpu_norm){.op = s->op,
                                 .w = s->w[0],
                                 .b = s->op == HT_OP_LAYER_NORM ? s->w[1] : HT_NONE,
@@ -140,7 +127,7 @@ static struct ht_cpu_norm norm_of(const struct ht_step *s) {
 }
 
 // Prepared rows of plan tensor t, made from cpu tensor `from`.
-static void add_prep(struct builder *b, uint32_t t, uint32_t from, unsigned kinds,
+static void add_prep(struct ht_builder *b, uint32_t t, uint32_t from, unsigned kinds,
                      const struct ht_cpu_norm *norm, uint32_t layer) {
     uint32_t width = b->p->tensors[t].width;
     uint32_t out[HT_N_ACT_KINDS] = {HT_NONE, HT_NONE, HT_NONE};
@@ -149,16 +136,16 @@ static void add_prep(struct builder *b, uint32_t t, uint32_t from, unsigned kind
         size_t bytes = ht_act_row_bytes((enum ht_act_kind)k, width);
         if (bytes == 0)
             fail(b, ht_fail(b->err, HEARTH_E_LIMIT, "rows of %u activations are too long", width));
-        out[k] = b->acts[t][k] = new_tensor(b, rows_of(b, t), width, bytes, true);
+        out[k] = b->acts[t][k] = ht_builder_tensor(b, ht_builder_rows(b, t), width, bytes, true);
     }
-    struct ht_cpu_step *s = new_step(b, HT_CPU_PREP, layer);
+    struct ht_cpu_step *s = ht_builder_step(b, HT_CPU_PREP, layer);
     if (!s) return;
     s->in[0] = from;
     memcpy(s->out, out, sizeof out);
     if (norm) s->norm = *norm;
 }
 
-static void need_prepared(struct builder *b, uint32_t t, uint32_t i, uint32_t layer) {
+void ht_builder_need_prepared(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t layer) {
     bool others;
     unsigned kinds = wanted_kinds(b, t, i, &others), missing = 0;
     for (unsigned k = 0; k < HT_N_ACT_KINDS; k++)
@@ -166,10 +153,7 @@ static void need_prepared(struct builder *b, uint32_t t, uint32_t i, uint32_t la
     if (missing) add_prep(b, t, b->map[t], missing, NULL, layer);
 }
 
-// Prepared rows of plan tensor t, to be made by the step that makes t in pieces of `unit` columns:
-// possible where all that its readers (from plan step i on) want is 8-bit rows, whose blocks do not
-// know of each other. HT_NONE where it is not.
-static uint32_t own_prep(struct builder *b, uint32_t t, uint32_t i, uint32_t unit) {
+uint32_t ht_builder_own_prep(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t unit) {
     bool others;
     uint32_t width = b->p->tensors[t].width, block = HT_ROW_GROUP;
     unsigned kinds = wanted_kinds(b, t, i, &others);
@@ -177,20 +161,21 @@ static uint32_t own_prep(struct builder *b, uint32_t t, uint32_t i, uint32_t uni
     if (others || kinds != 1u << HT_ACT_ROW_Q8 || width % block != 0 || unit % block != 0 ||
         bytes == 0)
         return HT_NONE;
-    return b->acts[t][HT_ACT_ROW_Q8] = new_tensor(b, rows_of(b, t), width, bytes, false);
+    return b->acts[t][HT_ACT_ROW_Q8] =
+               ht_builder_tensor(b, ht_builder_rows(b, t), width, bytes, false);
 }
 
-static void add_norm(struct builder *b, uint32_t i) {
+static void add_norm(struct ht_builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     bool others;
     unsigned kinds = wanted_kinds(b, s->out[0], i + 1, &others);
-    struct ht_cpu_norm norm = norm_of(s);
+    struct ht_cpu_norm norm = ht_builder_norm(s);
     if (!others) {
         if (kinds) add_prep(b, s->out[0], b->map[s->in[0]], kinds, &norm, s->layer);
         return;
     }
-    uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
-    struct ht_cpu_step *n = new_step(b, HT_CPU_NORM, s->layer);
+    uint32_t in = b->map[s->in[0]], out = ht_builder_give_over(b, s->out[0], s->in[0], i);
+    struct ht_cpu_step *n = ht_builder_step(b, HT_CPU_NORM, s->layer);
     if (!n) return;
     n->norm = norm;
     n->in[0] = in;
@@ -199,47 +184,29 @@ static void add_norm(struct builder *b, uint32_t i) {
 
 // ---- linear
 
-// Whether plan tensor t is written for step j alone.
-static bool only_for(const struct builder *b, uint32_t t, uint32_t j) {
+bool ht_builder_only_for(const struct ht_builder *b, uint32_t t, uint32_t j) {
     return b->n_readers[t] == 1 && b->last_reader[t] == j && t != b->p->logits;
 }
 
-static bool is_head_step(enum ht_op op) {
-    return op == HT_OP_HEAD_NORM || op == HT_OP_ROPE || op == HT_OP_KV_APPEND ||
-           op == HT_OP_ATTENTION;
-}
-
-// Whether every output goes to steps over heads alone, in shares of whole row groups a KV head.
-static bool owns_heads(const struct builder *b, const uint32_t *out, uint32_t n) {
-    if (!b->c->own_heads) return false;
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t t = out[k], width = b->p->tensors[t].width, n_kv = b->p->n_kv_heads;
-        if (b->n_readers[t] != 1 || b->last_reader[t] >= b->p->n_steps) return false;
-        if (!is_head_step(b->p->steps[b->last_reader[t]].op)) return false;
-        if (width % n_kv != 0 || width / n_kv % HT_ROW_GROUP != 0) return false;
-    }
-    return true;
-}
-
 // The epilogue that the plan step j makes of a linear step; returns how many plan steps it takes.
-static uint32_t add_epilogue(struct builder *b, struct ht_cpu_step *l, const uint32_t *out,
+static uint32_t add_epilogue(struct ht_builder *b, struct ht_cpu_step *l, const uint32_t *out,
                              uint32_t j) {
     if (j >= b->p->n_steps) return 0;
     const struct ht_step *s = &b->p->steps[j];
     if (s->op == HT_OP_ACT_MUL && l->n_linear == 2 && s->in[0] == out[0] && s->in[1] == out[1] &&
-        only_for(b, out[0], j) && only_for(b, out[1], j)) {
+        ht_builder_only_for(b, out[0], j) && ht_builder_only_for(b, out[1], j)) {
         l->has_act = l->has_mul = true;
         l->act = s->u.act.kind;
         b->map[s->out[0]] = l->out[0];
-        l->prep = own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
+        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
         return 1;
     }
-    if (l->n_linear != 1 || !only_for(b, out[0], j)) return 0;
+    if (l->n_linear != 1 || !ht_builder_only_for(b, out[0], j)) return 0;
     if (s->op == HT_OP_ACT) {
         l->has_act = true;
         l->act = s->u.act.kind;
         b->map[s->out[0]] = l->out[0];
-        l->prep = own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
+        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
         return 1;
     }
     if (s->op != HT_OP_ADD || s->in[0] == s->in[1]) return 0;
@@ -250,7 +217,7 @@ static uint32_t add_epilogue(struct builder *b, struct ht_cpu_step *l, const uin
 }
 
 // Outputs that only their thread reads, piece by piece, have no place in scratch.
-static void keep_pieces(struct builder *b, const struct ht_cpu_step *l) {
+static void keep_pieces(struct ht_builder *b, const struct ht_cpu_step *l) {
     struct ht_compiled *c = b->c;
     if (l->prep == HT_NONE || b->status != HEARTH_OK) return;
     for (uint32_t k = 0; k < l->n_linear; k++) c->tensors[l->out[k]].n_bytes = 0;
@@ -259,10 +226,10 @@ static void keep_pieces(struct builder *b, const struct ht_cpu_step *l) {
     if (bytes > c->piece_bytes) c->piece_bytes = bytes;
 }
 
-static uint32_t add_linear(struct builder *b, uint32_t i) {
+static uint32_t add_linear(struct ht_builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
-    need_prepared(b, s->in[0], i, s->layer);
-    struct ht_cpu_step *l = new_step(b, HT_CPU_LINEAR, s->layer);
+    ht_builder_need_prepared(b, s->in[0], i, s->layer);
+    struct ht_cpu_step *l = ht_builder_step(b, HT_CPU_LINEAR, s->layer);
     if (!l) return 1;
     l->plan_step = i;
     uint32_t out[3], j = i, n = 0;
@@ -277,16 +244,16 @@ static uint32_t add_linear(struct builder *b, uint32_t i) {
         }
     }
     l->n_linear = n;
-    l->own_heads = owns_heads(b, out, n);
+    l->own_heads = ht_compile_owns_heads(b, out, n);
     // A residual sum replaces what it is added to, where that dies.
     const struct ht_step *next = j < b->p->n_steps ? &b->p->steps[j] : NULL;
     uint32_t n_more = 0;
     if (next && next->op == HT_OP_ADD && (n_more = add_epilogue(b, l, out, j)) != 0) {
         uint32_t other = next->in[0] == out[0] ? next->in[1] : next->in[0];
-        l->out[0] = give_over(b, next->out[0], other, j);
+        l->out[0] = ht_builder_give_over(b, next->out[0], other, j);
         return j - i + n_more;
     }
-    for (uint32_t k = 0; k < n; k++) l->out[k] = give(b, out[k]);
+    for (uint32_t k = 0; k < n; k++) l->out[k] = ht_builder_give(b, out[k]);
     n_more = add_epilogue(b, l, out, j);
     keep_pieces(b, l);
     return j - i + n_more;
@@ -296,196 +263,16 @@ enum ht_cpu_part ht_cpu_linear_part(const struct ht_cpu_step *s) {
     return s->own_heads ? HT_PART_KV : HT_PART_ANY;
 }
 
-// ---- experts
-
-static struct ht_cpu_step *moe_step(struct builder *b, const struct ht_step *s, enum ht_cpu_op op,
-                                    const struct ht_cpu_step *like) {
-    struct ht_cpu_step *m = new_step(b, op, s->layer);
-    if (!m) return NULL;
-    m->n_experts = like->n_experts;
-    m->n_used = like->n_used;
-    m->act = like->act;
-    m->kind = like->kind;
-    memcpy(m->w, like->w, sizeof m->w);
-    return m;
-}
-
-static void add_moe_route(struct builder *b, const struct ht_step *s) {
-    uint32_t n_used = s->u.moe.n_used;
-    for (int k = 0; k < 2; k++)
-        b->map[s->out[k]] = new_tensor(b, rows_of(b, s->in[0]), n_used, (uint64_t)n_used * 4, true);
-    struct ht_cpu_step *m = new_step(b, HT_CPU_MOE_ROUTE, s->layer);
-    if (!m) return;
-    m->in[0] = b->map[s->in[0]];
-    m->out[0] = b->map[s->out[0]];
-    m->out[1] = b->map[s->out[1]];
-    m->n_experts = s->u.moe.n_experts;
-    m->n_used = n_used;
-    m->normalise = s->u.moe.normalise;
-    m->scale = s->u.moe.scale;
-    if (m->n_experts > b->c->max_width) b->c->max_width = m->n_experts;
-}
-
-static void add_moe_ffn(struct builder *b, uint32_t i) {
-    const struct ht_step *s = &b->p->steps[i];
-    const struct ht_weight *gate = &b->p->weights[s->w[0]], *down = &b->p->weights[s->w[2]];
-    uint32_t dim = (uint32_t)gate->ne[0], ffn = (uint32_t)gate->ne[1];
-    uint32_t n_used = s->u.moe.n_used, n_experts = s->u.moe.n_experts;
-    struct ht_cpu_step like = {.n_experts = n_experts, .n_used = n_used, .act = s->u.moe.kind};
-    memcpy(like.w, s->w, sizeof like.w);
-    need_prepared(b, s->in[0], i, s->layer);
-    like.kind = ht_linear_act_kind(gate->format);
-    enum ht_act_kind down_kind = ht_linear_act_kind(down->format);
-    uint32_t x = b->acts[s->in[0]][like.kind];
-    uint32_t ids = b->map[s->in[1]], weights = b->map[s->in[2]];
-    uint64_t pairs = (uint64_t)b->c->limits.max_tokens * n_used;
-    enum ht_cpu_rows each = rows_of(b, s->in[0]);
-    uint32_t group =
-        new_tensor(b, HT_CPU_ROWS_ONE, 0, (2 * pairs + n_experts + 1) * sizeof(uint32_t), false);
-    uint32_t rows = new_tensor(b, each, dim, n_used * ht_act_row_bytes(like.kind, dim), false);
-    uint32_t g = new_tensor(b, each, ffn, (uint64_t)n_used * ffn * 4, false);
-    uint32_t u = new_tensor(b, each, ffn, (uint64_t)n_used * ffn * 4, false);
-    uint32_t h = new_tensor(b, each, ffn, n_used * ht_act_row_bytes(down_kind, ffn), true);
-    uint32_t d = new_tensor(b, each, dim, (uint64_t)n_used * dim * 4, false);
-    struct ht_cpu_step *m;
-    if ((m = moe_step(b, s, HT_CPU_MOE_GROUP, &like))) m->in[0] = ids, m->out[0] = group;
-    if ((m = moe_step(b, s, HT_CPU_MOE_GATHER, &like)))
-        m->in[0] = x, m->in[1] = group, m->out[0] = rows;
-    if ((m = moe_step(b, s, HT_CPU_MOE_UP, &like))) {
-        m->in[0] = x, m->in[1] = ids, m->in[2] = group, m->in[3] = rows;
-        m->out[0] = g, m->out[1] = u;
-    }
-    like.kind = down_kind;
-    if ((m = moe_step(b, s, HT_CPU_MOE_PREP, &like))) m->in[0] = g, m->out[0] = h;
-    if ((m = moe_step(b, s, HT_CPU_MOE_DOWN, &like)))
-        m->in[0] = h, m->in[1] = ids, m->in[2] = group, m->out[0] = d;
-    uint32_t y = give(b, s->out[0]);
-    if ((m = moe_step(b, s, HT_CPU_MOE_SUM, &like)))
-        m->in[0] = d, m->in[1] = weights, m->in[2] = group, m->out[0] = y;
-}
-
 // ---- the rest
 
-static uint32_t rope_table(struct builder *b, uint32_t rope, enum ht_rope_pairing pairing) {
-    uint32_t *t = &b->tables[rope][pairing];
-    if (*t != HT_NONE) return *t;
-    uint32_t n = b->p->ropes[rope].n_rot;
-    *t = new_tensor(b, HT_CPU_ROWS_TOKENS, 2 * n, (uint64_t)n * 2 * sizeof(float), false);
-    struct ht_cpu_step *s = new_step(b, HT_CPU_ROPE_TABLE, HT_NONE);
-    if (!s) return *t;
-    s->rope = rope;
-    s->pairing = pairing;
-    s->out[0] = *t;
-    return *t;
-}
-
-// The heads of plan tensor t, which step i is the only one to read, where the step that was just
-// made can go on with them: a linear step with each thread's own, or one over heads.
-static struct ht_cpu_heads *heads_before(struct builder *b, uint32_t t, uint32_t i,
-                                         uint32_t head_dim) {
-    struct ht_compiled *c = b->c;
-    if (!only_for(b, t, i)) return NULL;
-    for (uint32_t j = c->n_steps; j-- > 0;) {
-        struct ht_cpu_step *s = &c->steps[j];
-        bool linear = s->op == HT_CPU_LINEAR && s->own_heads && head_dim % HT_ROW_GROUP == 0;
-        if (!linear && s->op != HT_CPU_HEADS) break;
-        for (uint32_t k = 0; k < (linear ? s->n_linear : 1); k++) {
-            struct ht_cpu_heads *h = &s->heads[k];
-            if (s->out[k] != b->map[t]) continue;
-            return h->head_dim == 0 || h->head_dim == head_dim ? h : NULL;
-        }
-        if (linear) break;
-    }
-    return NULL;
-}
-
-static void turn_heads(struct builder *b, const struct ht_step *s, struct ht_cpu_heads *h) {
-    if (s->op == HT_OP_ROPE) {
-        h->table = b->tables[s->u.rope.rope][s->u.rope.pairing];
-        h->rope = s->u.rope.rope;
-        h->pairing = s->u.rope.pairing;
-        h->head_dim = s->u.rope.head_dim;
-    } else {
-        h->norm = norm_of(s);
-        h->head_dim = s->u.norm.head_dim;
-    }
-}
-
-static void add_heads(struct builder *b, uint32_t i) {
-    const struct ht_step *s = &b->p->steps[i];
-    uint32_t d = s->op == HT_OP_ROPE ? s->u.rope.head_dim : s->u.norm.head_dim;
-    uint32_t in = b->map[s->in[0]], out = give_over(b, s->out[0], s->in[0], i);
-    struct ht_cpu_heads *h = in == out ? heads_before(b, s->in[0], i, d) : NULL;
-    // A norm goes before a rotation.
-    if (h && h->rope == HT_NONE && (s->op == HT_OP_ROPE || h->norm.op == HT_N_OPS)) {
-        turn_heads(b, s, h);
-        return;
-    }
-    struct ht_cpu_step *e = new_step(b, HT_CPU_HEADS, s->layer);
-    if (!e) return;
-    e->in[0] = in;
-    e->out[0] = out;
-    e->n_kv_heads = b->p->n_kv_heads;
-    turn_heads(b, s, &e->heads[0]);
-}
-
-// Whether plan step i, which stores K and V, is done by the linear step that makes both.
-static bool stored_before(struct builder *b, uint32_t i) {
-    const struct ht_step *s = &b->p->steps[i];
-    const struct ht_cpu_step *last = b->c->n_steps ? &b->c->steps[b->c->n_steps - 1] : NULL;
-    if (!last || last->op != HT_CPU_LINEAR || last->layer != s->layer) return false;
-    uint32_t d = s->u.attn.head_dim, t[2] = {s->in[0], s->in[1]};
-    struct ht_cpu_heads *h[2] = {heads_before(b, t[0], i, d), heads_before(b, t[1], i, d)};
-    if (!h[0] || !h[1] || h[0] == h[1]) return false;
-    for (int k = 0; k < 2; k++) {
-        h[k]->store = k == 0 ? HT_CPU_STORE_K : HT_CPU_STORE_V;
-        h[k]->head_dim = d;
-    }
-    return true;
-}
-
-static void add_attention(struct builder *b, uint32_t i) {
-    const struct ht_step *s = &b->p->steps[i];
-    bool append = s->op == HT_OP_KV_APPEND;
-    if (append && stored_before(b, i)) return;
-    uint32_t in0 = b->map[s->in[0]], in1 = append ? b->map[s->in[1]] : HT_NONE;
-    uint32_t prep = append ? HT_NONE : own_prep(b, s->out[0], i + 1, s->u.attn.head_dim);
-    uint32_t out = append || prep != HT_NONE ? HT_NONE : give(b, s->out[0]), parts = HT_NONE;
-    if (!append && !b->c->own_heads)
-        parts = new_tensor(
-            b, HT_CPU_ROWS_ONE, 0,
-            ht_attn_parts_bytes(s->u.attn.n_heads, s->u.attn.head_dim, b->c->limits.max_ctx),
-            false);
-    struct ht_cpu_step *a = new_step(b, append ? HT_CPU_KV_APPEND : HT_CPU_ATTENTION, s->layer);
-    if (!a) return;
-    a->in[0] = in0;
-    a->in[1] = in1;
-    a->out[0] = out;
-    a->out[1] = parts;
-    a->prep = prep;
-    a->n_heads = s->u.attn.n_heads;
-    a->n_kv_heads = s->u.attn.n_kv_heads;
-    a->head_dim = s->u.attn.head_dim;
-    a->window = s->u.attn.window;
-    a->scale = s->u.attn.scale;
-    a->soft_cap = s->u.attn.soft_cap;
-    struct ht_cpu_step *j = parts == HT_NONE ? NULL : new_step(b, HT_CPU_ATTN_JOIN, s->layer);
-    if (!j) return;
-    j->in[0] = parts;
-    j->out[0] = out;
-    j->prep = prep;
-    j->n_heads = s->u.attn.n_heads;
-    j->head_dim = s->u.attn.head_dim;
-    j->window = s->u.attn.window;
-}
-
-static void add_elementwise(struct builder *b, uint32_t i, enum ht_cpu_op op) {
+static void add_elementwise(struct ht_builder *b, uint32_t i, enum ht_cpu_op op) {
     const struct ht_step *s = &b->p->steps[i];
     uint32_t in0 = s->n_in > 0 ? b->map[s->in[0]] : HT_NONE;
     uint32_t in1 = s->n_in > 1 ? b->map[s->in[1]] : HT_NONE;
     bool moves = op == HT_CPU_EMBED || op == HT_CPU_SELECT;
-    uint32_t out = moves ? give(b, s->out[0]) : give_over(b, s->out[0], s->in[0], i);
-    struct ht_cpu_step *e = new_step(b, op, s->layer);
+    uint32_t out =
+        moves ? ht_builder_give(b, s->out[0]) : ht_builder_give_over(b, s->out[0], s->in[0], i);
+    struct ht_cpu_step *e = ht_builder_step(b, op, s->layer);
     if (!e) return;
     e->in[0] = in0;
     e->in[1] = in1;
@@ -496,7 +283,7 @@ static void add_elementwise(struct builder *b, uint32_t i, enum ht_cpu_op op) {
 }
 
 // Compiles plan step i; returns how many plan steps that took.
-static uint32_t add_step(struct builder *b, uint32_t i) {
+static uint32_t add_step(struct ht_builder *b, uint32_t i) {
     const struct ht_step *s = &b->p->steps[i];
     switch (s->op) {
     case HT_OP_EMBED: add_elementwise(b, i, HT_CPU_EMBED); break;
@@ -508,12 +295,12 @@ static uint32_t add_step(struct builder *b, uint32_t i) {
     case HT_OP_RMS_NORM:
     case HT_OP_LAYER_NORM: add_norm(b, i); break;
     case HT_OP_HEAD_NORM:
-    case HT_OP_ROPE: add_heads(b, i); break;
+    case HT_OP_ROPE: ht_compile_heads(b, i); break;
     case HT_OP_KV_APPEND:
-    case HT_OP_ATTENTION: add_attention(b, i); break;
+    case HT_OP_ATTENTION: ht_compile_attention(b, i); break;
     case HT_OP_LINEAR: return add_linear(b, i);
-    case HT_OP_MOE_ROUTE: add_moe_route(b, s); break;
-    case HT_OP_MOE_FFN: add_moe_ffn(b, i); break;
+    case HT_OP_MOE_ROUTE: ht_compile_moe_route(b, s); break;
+    case HT_OP_MOE_FFN: ht_compile_moe_ffn(b, i); break;
     case HT_N_OPS: break;
     }
     return 1;
@@ -521,7 +308,7 @@ static uint32_t add_step(struct builder *b, uint32_t i) {
 
 // ---- the whole
 
-static void find_readers(struct builder *b) {
+static void find_readers(struct ht_builder *b) {
     for (uint32_t i = 0; i < b->p->n_steps; i++) {
         const struct ht_step *s = &b->p->steps[i];
         for (uint32_t k = 0; k < s->n_in; k++) {
@@ -531,7 +318,7 @@ static void find_readers(struct builder *b) {
     }
 }
 
-static void find_widths(struct builder *b) {
+static void find_widths(struct ht_builder *b) {
     struct ht_compiled *c = b->c;
     for (uint32_t t = 0; t < b->p->n_tensors; t++)
         if (b->p->tensors[t].width > c->max_width && t != b->p->logits)
@@ -545,7 +332,7 @@ static void find_widths(struct builder *b) {
     }
 }
 
-static bool builder_init(struct builder *b) {
+static bool builder_init(struct ht_builder *b) {
     size_t n = b->p->n_tensors + 1u, n_ropes = b->p->n_ropes + 1u;
     b->map = ht_calloc(n, sizeof *b->map);
     b->acts = ht_calloc(n, sizeof *b->acts);
@@ -559,7 +346,7 @@ static bool builder_init(struct builder *b) {
     return true;
 }
 
-static void builder_deinit(struct builder *b) {
+static void builder_deinit(struct ht_builder *b) {
     ht_free(b->map);
     ht_free(b->acts);
     ht_free(b->n_readers);
@@ -606,32 +393,15 @@ static bool heads_divide(const struct ht_plan *p, int n_threads) {
     return each * n * 10 <= (uint64_t)p->n_kv_heads * 11;
 }
 
-// The outputs whose heads their linear step finishes. Keys and values have no other place than the
-// pages: they lie in the thread's memory until then.
-static void settle_heads(struct builder *b) {
-    struct ht_compiled *c = b->c;
-    for (uint32_t i = 0; i < c->n_steps; i++)
-        for (uint32_t k = 0; k < 3 && c->steps[i].op == HT_CPU_LINEAR; k++) {
-            const struct ht_cpu_heads *h = &c->steps[i].heads[k];
-            if (h->head_dim == 0) continue;
-            struct ht_cpu_tensor *t = &c->tensors[c->steps[i].out[k]];
-            t->by_heads = true;
-            if (h->store == HT_CPU_STORE_NONE) continue;
-            t->n_bytes = 0;
-            uint64_t n = ht_cpu_heads_bytes(t->width, h->head_dim, c->limits.max_tokens);
-            if (n > c->piece_bytes) c->piece_bytes = (n + 63) & ~63ull;
-        }
-}
-
-static void compile_steps(struct builder *b) {
+static void compile_steps(struct ht_builder *b) {
     find_readers(b);
     find_widths(b);
     for (uint32_t i = 0; i < b->p->n_steps; i++) {
         const struct ht_step *s = &b->p->steps[i];
-        if (s->op == HT_OP_ROPE) rope_table(b, s->u.rope.rope, s->u.rope.pairing);
+        if (s->op == HT_OP_ROPE) ht_compile_rope_table(b, s->u.rope.rope, s->u.rope.pairing);
     }
     for (uint32_t i = 0; i < b->p->n_steps && b->status == HEARTH_OK;) i += add_step(b, i);
-    settle_heads(b);
+    ht_compile_settle_heads(b);
     b->c->logits = b->map[b->p->logits];
 }
 
@@ -644,7 +414,7 @@ enum hearth_status ht_cpu_compile(const struct ht_backend *be, const struct ht_p
     c->limits = *l;
     c->n_threads = ht_team_size(be->team);
     c->own_heads = heads_divide(p, c->n_threads);
-    struct builder b = {.c = c, .p = p, .err = err};
+    struct ht_builder b = {.c = c, .p = p, .err = err};
     if (builder_init(&b))
         compile_steps(&b);
     else
