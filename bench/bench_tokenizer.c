@@ -2,9 +2,8 @@
 // How fast a tokenizer loads and encodes: bench_tokenizer MODEL.gguf [TEXT]. Without a text: prose
 // made from a list of words of which a few are frequent and most are rare, and the inputs that are
 // known to be hard. Prints the best of several runs in time of the one thread's processor, so that
-// what else the machine does counts little. Not part of the program; built by hand:
-//   cc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_tokenizer.c BUILD/libhearth.a -lm -lpthread
-//      $(pkg-config --libs libpcre2-8 libutf8proc) -o /tmp/bench_tokenizer
+// what else the machine does counts little. Not part of the program:
+//   ninja -C build bench_tokenizer && build/bench/bench_tokenizer ...
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
