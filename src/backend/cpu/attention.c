@@ -94,8 +94,8 @@ static void find_page(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 
 // The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
 // fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
-// the next one's. A task's last tile may be short, and has no time to fetch all of the next task's
-// first.
+// the next one's, and where nothing comes later, that of the next KV head. A task's last tile may
+// be short, and has no time to fetch all of the next task's first.
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t kv, uint32_t base) {
     struct pages *at = &w->pages[kv];
@@ -105,11 +105,15 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
         uint32_t pos = base + i * HT_PAGE_TOKENS;
         find_page(p, s, task, kv, pos, i, at->k, at->v);
         pos += HT_TILE;
+        uint32_t next_kv = kv;
         if (pos >= end && w->next.tile) {
             task = w->next;
             pos = pos - end + first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+        } else if (pos >= end) {
+            pos -= HT_TILE;
+            next_kv++;
         }
-        find_page(p, s, task, kv < task.n_kv ? kv : 0, pos, i, at->next_k, at->next_v);
+        find_page(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos, i, at->next_k, at->next_v);
     }
 }
 
