@@ -3,12 +3,12 @@
 // model, so that what the machine does to one it does to the other. Good to one per cent, where two
 // programs after each other are good to five. Not part of the program:
 //   ninja -C build bench_turns
-//   build/bench/bench_turns MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so...
+//   build/bench/bench_turns MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so[@LEVEL]...
 // prompt: a turn is a whole prompt of N tokens. generate: a turn is one token, behind N others.
 // seqs: a turn is a token of each of N sequences, behind 128 others. "+" in front of a library
-// repacks the weights. Each line: the median of all turns in ms, and the median over all rounds of
-// a turn's time by that of the first library in the same round. A copy of the first library as
-// another one shows what chance makes of it.
+// repacks the weights, "@avx2" behind it caps the CPU level. Each line: the median of all turns in
+// ms, and the median over all rounds of a turn's time by that of the first library in the same
+// round. A copy of the first library as another one shows what chance makes of it.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum { MAX_LIBS = 16, SEQS_DEPTH = 128, RUN = 32, MAX_SEQS = 256 };
     X(hearth_request_destroy)
 
 struct lib {
-    const char *path;
+    const char *path, *level; // of the CPU; NULL: the best
     bool repack;
 #define CALL_FIELD(name) __typeof__(&name) name;
     CALLS(CALL_FIELD)
@@ -81,6 +81,7 @@ static void load(struct lib *l, const char *model, const struct job *j) {
     check(l, l->hearth_model_open(model, NULL, &l->model, &err), &err);
     l->hearth_engine_options_default(&o);
     o.repack = l->repack;
+    o.cpu_level = l->level;
     o.prefault = true;
     o.n_seqs = (uint32_t)j->n_seqs;
     o.n_ctx = (uint32_t)(j->n + RUN + 8);
@@ -185,7 +186,8 @@ static void print(const struct job *j) {
         memcpy(v, l->ms, n * sizeof(*v));
         double ms = median(v, n);
         for (size_t r = 0; r < n; r++) v[r] = l->ms[r] / j->libs[0].ms[r];
-        printf("%9.3f ms  %.4f  %s%s\n", ms, median(v, n), l->repack ? "+" : "", l->path);
+        printf("%9.3f ms  %.4f  %s%s %s\n", ms, median(v, n), l->repack ? "+" : "", l->path,
+               l->level ? l->level : "");
     }
     free(v);
 }
@@ -197,7 +199,7 @@ int main(int argc, char **argv) {
     bool prompt = argc > 2 && strcmp(argv[2], "prompt") == 0;
     if (argc < 6 || argc > 5 + MAX_LIBS || n == 0 || (seqs && n > MAX_SEQS) ||
         (!seqs && !prompt && strcmp(argv[2], "generate") != 0))
-        stop("usage", "MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so...");
+        stop("usage", "MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so[@LEVEL]...");
     j.generate = !prompt;
     j.n_seqs = seqs ? n : 1;
     j.n = seqs ? SEQS_DEPTH : n;
@@ -205,6 +207,8 @@ int main(int argc, char **argv) {
         struct lib *l = &j.libs[j.n_libs++];
         l->repack = argv[i][0] == '+';
         l->path = argv[i] + l->repack;
+        char *at = strchr(argv[i], '@');
+        if (at) *at = '\0', l->level = at + 1;
         load(l, argv[1], &j);
     }
     run(&j, strtod(argv[4], NULL) * 1e3);

@@ -60,7 +60,8 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 //          with an offset (rows.h) at avx2 and avx512
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
-//          level's packers and tiles have that
+//          level's packers and tiles have that; min of signed codes at avx2 is the int32 that a
+//          block's sum begins with (q8_sum.h)
 //   f32:   code is float [n_k][32]
 //   bf16:  code is uint16_t [n_k / 2][32][2]
 struct ht_panel {

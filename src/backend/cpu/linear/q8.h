@@ -10,7 +10,11 @@
 //                         sum_pairs(acc, pairs), acc + both numbers of each lane. Codes with an
 //                         offset are then unsigned in panels, too, and start as in streams
 //                         (default 0)
-//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 4 to 6
+//   NEGATIVES             1: tiles of signed codes multiply magnitude(code), by q or where
+//                         negative(code) has ones by its complement (q8_sum.h; default 0)
+//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 3 to 6
+//   SUMS_FAR              1: a tile's sums of floats lie in memory between blocks, for want of
+//                         registers; where it is 0, the compiler may do so as well (default 0)
 //   SMALL_TOKENS          tokens of tiles of codes of 0 .. 127, if not TILE_TOKENS
 //   TILE_PARTS            parts of K with a scale each that it multiplies side by side: 1 (the
 //                         default) or 2

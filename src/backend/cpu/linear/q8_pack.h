@@ -5,7 +5,7 @@
 #define HT_LINEAR_Q8_PACK_H
 
 #include "backend/cpu/linear/kernels.h"
-#include "backend/cpu/linear/rows.h"
+#include "backend/cpu/linear/q8_sum.h"
 
 #ifndef PANEL_BACK
 #define PANEL_BACK 0
@@ -24,6 +24,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     const struct shape s = shape_of(f);
     const bool small = s.has_min || (SMALL_PAIRS && s.offset > 0); // as they are
     const int add = small ? 0 : (CODES_SIGNED ? 0 : 128) - s.offset;
+    const bool negatives = NEGATIVES && !small;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         struct rows q = rows_of(w, row_bytes, s.unit_bytes, n_k / s.unit);
         uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
@@ -42,17 +43,20 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
             }
             scale_out += s.unit / s.group * 32;
             back_out += s.unit / s.group * 32;
-            min_out += s.unit / s.group * 32;
+            if (!negatives) min_out += s.unit / s.group * 32;
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
+                    vi begin = splat_int(0);
                     UNROLL(4)
                     for (int i = 0; i < 8; i += 2, code += 256) {
                         vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
+                        if (negatives) begin = count_negatives(count_negatives(begin, a), b);
                         store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
                     }
+                    if (negatives) store_floats(min_out, (vf)negatives_start(begin)), min_out += 32;
                 }
             }
         }

@@ -68,4 +68,36 @@ INLINE void add_small(vi *sum, vi *pairs, vi code, vi q, const uint32_t c, const
 #endif
 }
 
+// NEGATIVES: a signed code c times q is |c| times q, or where it is negative |c| times ~q, which is
+// -q - 1, and |c| more. So a code needs no copy of q that has its sign, and a block's sum begins
+// with the magnitudes of its negative codes, which stand in a panel's `min`.
+#ifndef NEGATIVES
+#define NEGATIVES 0
+#endif
+#if NEGATIVES
+INLINE void take_sign(vi *code, vi *mask) {
+    *mask = negative(*code);
+    *code = magnitude(*code);
+}
+// To minus the magnitudes of a block's negative codes, pairs of which are added in 16 bits.
+INLINE vi count_negatives(vi pairs, vi code) {
+    return (vi)((vu16)pairs + (vu16)mul_pairs(magnitude(code), negative(code)));
+}
+// What the block's sum begins with.
+INLINE vi negatives_start(vi pairs) {
+    return splat_int(HT_SHIFTED) - sum_pairs(splat_int(0), pairs);
+}
+#else // nobody asks
+INLINE void take_sign(vi *code, vi *mask) {
+    (void)code, (void)mask;
+}
+INLINE vi count_negatives(vi pairs, vi code) {
+    (void)code;
+    return pairs;
+}
+INLINE vi negatives_start(vi pairs) {
+    return pairs;
+}
+#endif
+
 #endif

@@ -29,6 +29,9 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
 #ifndef TILE_PARTS
 #define TILE_PARTS 1
 #endif
+#ifndef SUMS_FAR
+#define SUMS_FAR 0
+#endif
 #ifndef SMALL_TOKENS
 #define SMALL_TOKENS TILE_TOKENS
 #endif
@@ -143,6 +146,7 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
     // Small codes: products of so many steps of four codes fit in 16 bits.
     const uint32_t n_steps = kind == NIBBLES_MINS || kind == NIBBLES_OFFSET ? 8 : group / 8;
     const bool small = SMALL_PAIRS && kind != PLAIN, has_min = has_mins(kind);
+    const bool signs = NEGATIVES && kind == PLAIN;
     vi s[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     UNROLL(2)
     for (uint32_t p = 0; p < n_parts; p++) {
@@ -155,7 +159,10 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
                 begin = (begin >> at->shift) + (HT_SHIFTED - (HT_SHIFTED >> at->shift));
             if (has_min || (CODES_SIGNED && kind == PLAIN)) begin = splat_int(HT_SHIFTED);
             UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) s[p][i][v] = begin;
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                const float *negatives = at->min + p * HT_ROW_GROUP + v * LANES;
+                s[p][i][v] = signs ? (vi)load_floats(negatives) : begin;
+            }
         }
     }
     vi pairs[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
@@ -163,9 +170,12 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
     for (uint32_t c = 0; c < group / 4; c++) {
         UNROLL(2)
         for (uint32_t p = 0; p < n_parts; p++) {
-            vi w[TILE_VECTORS];
+            vi w[TILE_VECTORS], mask[TILE_VECTORS];
             UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) w[v] = code_at(at, n_parts, p, group / 4, c, v);
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                w[v] = code_at(at, n_parts, p, group / 4, c, v);
+                if (signs) take_sign(&w[v], &mask[v]);
+            }
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = block_at(at, i, p / of);
@@ -174,6 +184,8 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
                 for (int v = 0; v < TILE_VECTORS; v++) {
                     if (small)
                         add_small(&sum[v], &pairs[p][i][v], w[v], q, c, n_steps);
+                    else if (signs)
+                        sum[v] = dot4_small(sum[v], w[v], q ^ mask[v]);
                     else
                         sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
                 }
@@ -204,6 +216,13 @@ INLINE void tile_turn(const uint32_t n, const uint32_t group, const enum kind ki
     tile_step(n, group, kind, n_parts, at, 0, first, y);
     if (all > n_parts) tile_step(n, group, kind, n_parts, at, 1, first, y);
     tokens_advance(&at->act, n, all * group / 32 * sizeof(struct ht_act_q8));
+#if SUMS_FAR
+    UNROLL(6)
+    for (uint32_t i = 0; i < n; i++) {
+        UNROLL(4)
+        for (int v = 0; v < TILE_VECTORS; v++) __asm__("" : "+m"(y[i][v]));
+    }
+#endif
 }
 
 // n tokens x TILE_VECTORS vectors of rows over whole turns of a chunk: of each a sum of floats and

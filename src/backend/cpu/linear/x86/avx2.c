@@ -2,9 +2,12 @@
 // The linear kernels of the level avx2. No state; any thread.
 #include "backend/cpu/linear/x86/pairs_avx2.h"
 
-#define TILE_VECTORS  1
+#define TILE_VECTORS  2
 #define TILE_TOKENS   4
 #define STREAM_TOKENS 2
+#if defined(__clang__)
+#define SUMS_FAR 1 // else it keeps products in memory instead
+#endif
 
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/avx2_repacked.h"
@@ -25,6 +28,6 @@ const struct ht_linear_kernels ht_linear_avx2 = {
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
                Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
     .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32_8, 8),
-                 [HT_Q8_0] = ROW(q8_0, tile_32, 24), [HT_Q4_K] = ROW(q4_k, tile_32_nibbles_min, 8),
+                 [HT_Q8_0] = ROW(q8_0, tile_32, 8), [HT_Q4_K] = ROW(q4_k, tile_32_nibbles_min, 8),
                  [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16_32, 4)},
 };

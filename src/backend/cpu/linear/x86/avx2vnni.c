@@ -4,8 +4,8 @@
 // the same instruction, for machines that have only that one. No state; any thread.
 #include "backend/cpu/linear/x86/vnni_avx2.h"
 
-#define TILE_VECTORS   1
-#define TILE_TOKENS    6
+#define TILE_VECTORS   2
+#define TILE_TOKENS    4
 #define STREAM_TOKENS  2
 #define ASK_BY_ADDRESS 1
 

@@ -8,6 +8,7 @@
 
 #define CODES_SIGNED 1
 #define SMALL_PAIRS  1
+#define NEGATIVES    1
 
 INLINE vi mul_pairs(vi code, vi q) {
     return (vi)_mm256_maddubs_epi16((__m256i)code, (__m256i)q);
@@ -20,10 +21,17 @@ INLINE vi sum_pairs(vi acc, vi pairs) {
 INLINE vi dot4_small(vi acc, vi code, vi q) {
     return sum_pairs(acc, mul_pairs(code, q));
 }
+INLINE vi negative(vi code) {
+    return (vi)_mm256_cmpgt_epi8(_mm256_setzero_si256(), (__m256i)code);
+}
+INLINE vi magnitude(vi code) {
+    return (vi)_mm256_abs_epi8((__m256i)code);
+}
+
 // 128 * 127 * 2 fits in 16 bits.
 INLINE vi dot4(vi acc, vi code, vi q) {
     __m256i signed_q = _mm256_sign_epi8((__m256i)q, (__m256i)code);
-    return dot4_small(acc, (vi)_mm256_abs_epi8((__m256i)code), (vi)signed_q);
+    return dot4_small(acc, magnitude(code), (vi)signed_q);
 }
 #define dot4_at(acc, code, q) dot4(acc, code, broadcast4(q))
 
