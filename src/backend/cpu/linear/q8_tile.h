@@ -29,6 +29,9 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
 #ifndef TILE_PARTS
 #define TILE_PARTS 1
 #endif
+// Whether whole tiles with activations far away have a loop of their own, which is worth its size
+// to the largest tiles alone.
+#define TWO_LOOPS (TILE_PARTS > 1)
 #ifndef SUMS_FAR
 #define SUMS_FAR 0
 #endif
@@ -248,7 +251,8 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     uint32_t left = t->n_k / HT_Q8_BLOCK;
-    if (whole && t->act_far) { // a loop of its own, which gcc does not always make of it
+    if (TWO_LOOPS && whole &&
+        t->act_far) { // a loop of its own, which gcc does not always make of it
         for (; left >= n_blocks; left -= n_blocks) {
             ahead_step(ahead);
             ask_tokens(&at.act, n, n_blocks);
@@ -257,7 +261,9 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
     }
     for (; left >= n_blocks; left -= n_blocks) {
         ahead_step(ahead);
-        if (!whole && t->act_far) ask_tokens(&at.act, n, n_blocks);
+        bool far = t->act_far;
+        if (!TWO_LOOPS) __asm__("" : "+r"(far)); // gcc would make two loops of it
+        if (far && !(TWO_LOOPS && whole)) ask_tokens(&at.act, n, n_blocks);
         tile_turn(n, group, kind, n_parts, &at, y);
     }
     if (whole && t->add) {
