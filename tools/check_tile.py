@@ -6,9 +6,9 @@ multiplications. (A compiler that runs out of registers stores one value in twen
 costs nothing; sums that live in memory show as one in nine, for groups of 32, to one in one. Of
 formats with a scale for each 16 weights it is a fifth: where registers are few, the first halves'
 sums wait there for the second's. AVX2 has 16 registers, and its tiles of codes keep eight sums of
-floats in memory on purpose, each stored once for 64 products or more, beside the compiler's own:
-they have half, and, with a scale for each 16, no more stores than multiplications. Integers stored
-at each step would be twice that.)
+floats in memory on purpose, each stored once for 64 products or more: a fifth and a third with
+VNNI; without, where clang stores four times as much, a half and no more stores than
+multiplications. Integers stored at each step would be twice that.)
 usage: tools/check_tile.py BUILD"""
 import glob
 import re
@@ -19,7 +19,8 @@ import sys
 LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx2vnni": "ymm", "avx512": "zmm", "avx512_float": "zmm",
           "avx512_bf16": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
           "neon": "q", "neon_float": "q", "neon_dotprod": "q", "neon_i8mm": "q"}
-FEW_REGISTERS = {"avx2", "avx2vnni"}  # and sums of floats in memory
+# Multiplications beside which there is less than one store: of groups of 32, and of 16.
+AT_LEAST = {"avx2": (2, 1), "avx2vnni": (5, 3)}
 MULTIPLY = re.compile(r"vpdpbusd|vdpbf16ps|vpmaddubsw|vfmadd|sadalp|sdot|smmla|fml[as]")
 JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <")
 
@@ -65,10 +66,7 @@ def loops(code):
 
 def is_few(level, name, n_stores, n_products):
     """Whether so many stores are allowed beside so many multiplications."""
-    halves = "tile_16" in name
-    if level in FEW_REGISTERS:
-        return n_stores * (1 if halves else 2) < n_products
-    return n_stores * (5 if halves else 10) < n_products
+    return n_stores * AT_LEAST.get(level, (10, 5))["tile_16" in name] < n_products
 
 
 def main():
