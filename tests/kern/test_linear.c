@@ -308,21 +308,23 @@ static const struct {
             {HT_Q5_K, 0, 4},  {HT_Q6_K, 208, 210}, {HT_IQ4_NL, 0, 2},   {HT_IQ4_XS, 0, 2},
             {HT_MXFP4, 0, 1}, {HT_TQ2_0, 64, 66},  {HT_TQ1_0, 52, 54},  {HT_IQ3_S, 0, 2}};
 
-// The largest and the least codes in every place, times the largest activations of one sign: no
-// level may lose a bit of a sum of 16.
+// The largest and the least codes in every place, of fields of bits and of signed bytes, times the
+// largest activations of one sign: no level may lose a bit of a sum of 16.
 static void largest_codes(void **state) {
     (void)state;
+    static const uint8_t fills[2][2] = {{0, 0xff}, {0x80, 0x7f}}; // of one row and the next
     uint64_t seed = 9;
     static float want[32 * 16], got[32 * 16];
-    for (size_t i = 0; i < 2 * sizeof kept / sizeof *kept; i++) {
-        const size_t f = i / 2;
+    for (size_t i = 0; i < 4 * sizeof kept / sizeof *kept; i++) {
+        const size_t f = i / 4;
+        const uint8_t *fill = fills[i / 2 % 2];
         const uint32_t block = ht_format_get(kept[f].format)->block_bytes;
         struct shape s = {.format = kept[f].format, .n_in = 256, .n_out = 32};
         s.n_tokens = i % 2 ? 9 : 3; // by a stream and by a panel
         struct data d = data_new(&s, &seed);
         for (size_t k = 0; k < d.weight.n; k++) {
             bool keep = k % block >= kept[f].from && k % block < kept[f].end;
-            if (!keep) d.weight.data[k] = k / (d.weight.n / s.n_out) % 2 ? 0xff : 0;
+            if (!keep) d.weight.data[k] = fill[k / (d.weight.n / s.n_out) % 2];
         }
         for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++)
             ((float *)d.x.data)[k] = k / s.n_in % 2 ? -1.0f : 1.0f;
