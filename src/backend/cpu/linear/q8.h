@@ -12,7 +12,7 @@
 //                         (default 0)
 //   NEGATIVES             1: tiles of signed codes multiply magnitude(code), by q or where
 //                         negative(code) has ones by its complement (q8_sum.h; default 0)
-//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 3 to 6
+//   TILE_VECTORS, TILE_TOKENS   the tile: TILE_VECTORS * LANES rows x TILE_TOKENS tokens, 4 to 6
 //   SUMS_FAR              1: a tile's sums of floats lie in memory between blocks, for want of
 //                         registers; where it is 0, the compiler may do so as well (default 0)
 //   SMALL_TOKENS          tokens of tiles of codes of 0 .. 127, if not TILE_TOKENS

@@ -43,7 +43,6 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
             }
             scale_out += s.unit / s.group * 32;
             back_out += s.unit / s.group * 32;
-            if (!negatives) min_out += s.unit / s.group * 32;
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
@@ -56,9 +55,12 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
                         if (negatives) begin = count_negatives(count_negatives(begin, a), b);
                         store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
                     }
-                    if (negatives) store_floats(min_out, (vf)negatives_start(begin)), min_out += 32;
+                    if (negatives)
+                        store_floats(min_out + 32 * (step * s.step + j),
+                                     (vf)negatives_start(begin));
                 }
             }
+            min_out += s.unit / s.group * 32;
         }
     }
 }

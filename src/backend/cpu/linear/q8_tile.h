@@ -251,7 +251,8 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
             y[i][v] = load_floats(from + i * t->from_stride + v * LANES);
     }
     uint32_t left = t->n_k / HT_Q8_BLOCK;
-    if (TWO_LOOPS && whole && t->act_far) { // gcc does not always make two loops of one
+    const bool two = TWO_LOOPS && whole;
+    if (two && t->act_far) { // gcc does not always make two loops of one
         for (; left >= n_blocks; left -= n_blocks) {
             ahead_step(ahead);
             ask_tokens(&at.act, n, n_blocks);
@@ -262,7 +263,7 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
         ahead_step(ahead);
         bool far = t->act_far;
         if (!TWO_LOOPS) __asm__("" : "+r"(far)); // and here it would
-        if (far && !(TWO_LOOPS && whole)) ask_tokens(&at.act, n, n_blocks);
+        if (far && !two) ask_tokens(&at.act, n, n_blocks);
         tile_turn(n, group, kind, n_parts, &at, y);
     }
     if (whole && t->add) {
