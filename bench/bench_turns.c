@@ -104,7 +104,7 @@ static void begin(struct lib *l, const struct job *j, size_t round) {
     l->hearth_model_get_info(l->model, &info);
     l->hearth_request_options_default(&o);
     o.sampling.temperature = 0;
-    o.max_tokens = j->generate ? -1 : 0;
+    o.max_tokens = j->generate ? -1 : 1;
     o.ignore_end = true;
     o.on_event = on_event;
     for (size_t s = 0; s < j->n_seqs; s++) {

@@ -59,7 +59,8 @@ static uint64_t mix(uint64_t x) { // splitmix64 (Steele, Lea, Flood 2014)
     return x ^ (x >> 31);
 }
 
-// Queues a prompt of n random tokens; it goes on without end where `generate`.
+// Queues a prompt of n random tokens; it goes on without end where `generate`, and else ends with
+// the token that its logits give.
 static int create_lane(struct bench *b, size_t n, bool generate, uint64_t seed, struct lane *lane) {
     struct hearth_request_options o;
     struct hearth_error err = {HEARTH_OK, ""};
@@ -70,7 +71,7 @@ static int create_lane(struct bench *b, size_t n, bool generate, uint64_t seed, 
     }
     hearth_request_options_default(&o);
     o.sampling.temperature = 0;
-    o.max_tokens = generate ? -1 : 0;
+    o.max_tokens = generate ? -1 : 1;
     o.ignore_end = true;
     o.on_event = on_event;
     o.user = lane;
@@ -184,6 +185,9 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
     if (!code) {
         code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
                            : time_prompts(b, t, timed, r);
+    }
+    if (!code && n_started < t->seqs) {
+        code = fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
     }
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
@@ -402,7 +406,7 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     o.prefault = true; // what is measured is passes, not the system that hands out memory
     // The first sequences generate while the last ones still read their depth.
     more += 4 + (uint32_t)((uint64_t)seqs * (depth + 1) / o.n_batch) * 2;
-    if (!o.n_ctx) o.n_ctx = depth + (most > more ? most : more);
+    if (!o.n_ctx) o.n_ctx = depth + (most + 1 > more ? most + 1 : more);
     struct hearth_memory memory;
     struct hearth_error err = {HEARTH_OK, ""};
     if (o.repack) {

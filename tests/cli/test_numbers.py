@@ -273,15 +273,19 @@ class Bench(WithModel):
             self.assertIn(("waiting", ""), steps)
 
     def test_prompt_work(self):
-        """A prompt wants no logits: no output matrix, and nothing behind the last layer's keys and values."""
+        """A prompt wants the logits of its last token, and nothing else behind the last layer's keys and values.
+
+        Behind a depth it is what both take together less what the depth takes, which has such a token, too."""
         d = json.loads(self.ok("bench", self.model, "--prompt", "6", "--depth", "0,4", "--generate", "0", "--reps", 1,
                                "--steps", "--json"))
         for r in d["runs"]:
             steps = {(s["name"], s["role"]): s for s in r["steps"]}
-            self.assertEqual(steps["linear", "lm_head"]["macs"], 0)
-            self.assertEqual(steps["linear", "down"]["macs"], 6 * tiny.FFN * tiny.DIM)  # of one layer
-            seen = sum(range(r["depth"] + 1, r["depth"] + 7))
-            self.assertEqual(steps["attention", ""]["macs"], tiny.LAYERS * 2 * seen * tiny.DIM)
+            last = 0 if r["depth"] else 1
+            rows = 6 * (tiny.LAYERS - 1) + last
+            self.assertEqual(steps["linear", "lm_head"]["macs"], last * 260 * tiny.DIM)
+            self.assertEqual(steps["linear", "down"]["macs"], rows * tiny.FFN * tiny.DIM)
+            seen = (tiny.LAYERS - 1) * sum(range(r["depth"] + 1, r["depth"] + 7)) + 6
+            self.assertEqual(steps["attention", ""]["macs"], 2 * seen * tiny.DIM)
 
     def test_table(self):
         out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1, "--steps")

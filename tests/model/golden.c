@@ -112,6 +112,7 @@ struct sequence {
 
 struct driver {
     const struct golden *g;
+    const struct golden_run *r;
     struct sequence seqs[MAX_SEQS]; // 0 is the one whose logits count
     uint32_t n_seqs, max_tokens, n_pages;
     struct ht_batch_seq batch_seqs[MAX_SEQS];
@@ -161,8 +162,12 @@ static void deal_pages(struct driver *d, uint32_t seed) {
     free(deck);
 }
 
+bool golden_wants(const struct golden_run *r, uint32_t seq, uint32_t pos) {
+    return r->one_in == 0 ? seq == 0 : (pos / 2 + seq) % r->one_in == 0;
+}
+
 // A chunk of every sequence that is not through; the counted one stands in the middle.
-static void fill_batch(struct driver *d, struct ht_batch *b, uint32_t *first_output) {
+static void fill_batch(struct driver *d, struct ht_batch *b) {
     *b = (struct ht_batch){.tokens = d->tokens,
                            .pos = d->pos,
                            .seq = d->seq,
@@ -172,9 +177,8 @@ static void fill_batch(struct driver *d, struct ht_batch *b, uint32_t *first_out
     for (uint32_t k = 0; k < d->n_seqs; k++) {
         uint32_t i = (k + d->n_seqs - d->n_seqs / 2) % d->n_seqs;
         struct sequence *s = &d->seqs[i];
-        if (i == 0) *first_output = s->pos;
         for (uint32_t c = 0; c < s->chunk && s->pos < s->n; c++, s->pos++) {
-            if (i == 0) d->outputs[b->n_outputs++] = b->n_tokens;
+            if (golden_wants(d->r, i, s->pos)) d->outputs[b->n_outputs++] = b->n_tokens;
             d->tokens[b->n_tokens] = s->tokens[s->pos];
             d->pos[b->n_tokens] = s->pos;
             d->seq[b->n_tokens++] = i;
@@ -183,7 +187,7 @@ static void fill_batch(struct driver *d, struct ht_batch *b, uint32_t *first_out
 }
 
 static void init_driver(struct driver *d, const struct golden *g, const struct golden_run *r) {
-    *d = (struct driver){.g = g, .n_seqs = 1 + r->n_among};
+    *d = (struct driver){.g = g, .r = r, .n_seqs = 1 + r->n_among};
     assert_true(d->n_seqs <= MAX_SEQS);
     uint32_t chunk = r->chunk ? r->chunk : g->n_tokens;
     d->seqs[0] = (struct sequence){.tokens = g->tokens, .n = g->n_tokens, .chunk = chunk};
@@ -214,11 +218,12 @@ static void run_batches(struct driver *d, const struct ht_backend_ops *ops, stru
     uint32_t n_vocab = d->g->n_vocab;
     while (d->seqs[0].pos < d->seqs[0].n) {
         struct ht_batch b;
-        uint32_t first = 0;
         const float *logits = NULL;
-        fill_batch(d, &b, &first);
+        fill_batch(d, &b);
         if (ops->execute(p, &b, &logits, &err)) fail_msg("%s", err.message);
-        memcpy(out + (size_t)first * n_vocab, logits, (size_t)b.n_outputs * n_vocab * sizeof *out);
+        for (uint32_t o = 0; o < b.n_outputs; o++, logits += n_vocab)
+            if (b.seq[b.outputs[o]] == 0)
+                memcpy(out + (size_t)b.pos[b.outputs[o]] * n_vocab, logits, n_vocab * sizeof *out);
     }
 }
 
@@ -228,7 +233,7 @@ float *golden_logits(const struct golden *g, const struct golden_run *r) {
     init_driver(&d, g, r);
     struct ht_backend_options o = {.level = r->level, .n_threads = r->n_threads};
     struct ht_limits l = {.max_tokens = d.max_tokens,
-                          .max_outputs = d.seqs[0].chunk,
+                          .max_outputs = d.max_tokens,
                           .max_ctx = g->n_tokens,
                           .n_pages = d.n_pages,
                           .kv_type = r->kv_type,

@@ -39,9 +39,14 @@ struct golden_run {
     uint32_t page_seed; // 0: pages in order; else shuffled
     uint32_t n_among;   // other sequences, of various lengths, in the same batches
     bool repack;        // the backend copies weights in its own order
+    uint32_t one_in;    // 0: logits of all positions are wanted; else of one in so many pairs of
+                        // them alone, of the others' sequences, too
 };
 
-// The logits of every position of g's tokens: [n_tokens][n_vocab], to be freed with free().
+// Whether the run wants the logits of a position of the sequence itself (0) or one beside it.
+bool golden_wants(const struct golden_run *r, uint32_t seq, uint32_t pos);
+// The logits of g's tokens: [n_tokens][n_vocab], 0 where they are not wanted, to be freed with
+// free().
 float *golden_logits(const struct golden *g, const struct golden_run *r);
 
 // sum((a - b)^2) / sum(b^2)

@@ -84,7 +84,7 @@ static double elements(const struct ht_plan *p, const char *name) {
     return (double)w->ne[0] * (double)w->ne[1];
 }
 
-// Two layers; the second does what follows its attention for the wanted rows alone.
+// Two layers; the second has queries, attention and what follows for the wanted rows alone.
 static void test_work(void **state) {
     (void)state;
     struct fixture f;
@@ -96,8 +96,8 @@ static void test_work(void **state) {
     const struct ht_plan *p = f.plan;
     double first = N_TOKENS + 1, last = 2 + 1; // rows of the layers
     double down = elements(p, "blk.0.ffn_down.weight"), o = elements(p, "blk.0.attn_output.weight");
-    double qkv = elements(p, "blk.0.attn_q.weight") + elements(p, "blk.0.attn_k.weight") +
-                 elements(p, "blk.0.attn_v.weight");
+    double q = elements(p, "blk.0.attn_q.weight");
+    double kv = elements(p, "blk.0.attn_k.weight") + elements(p, "blk.0.attn_v.weight");
     struct hearth_step_kind k = kind_named(&f, "linear", "down");
     assert_true(k.macs == down * (first + last));
     assert_true(k.bytes == 2 * 2 * 4 * down); // two passes, two layers, F32
@@ -106,13 +106,15 @@ static void test_work(void **state) {
     assert_int_equal(k.n_steps, 4);
     assert_int_equal(k.ns, 0);
     assert_true(kind_named(&f, "linear", "o").macs == o * (first + last));
-    assert_true(kind_named(&f, "linear", "qkv").macs == 2 * qkv * first);
-    assert_true(kind_named(&f, "linear", "qkv").bytes == 2 * 2 * 4 * qkv);
+    assert_true(kind_named(&f, "linear", "qkv").macs == 2 * kv * first + q * (first + last));
+    assert_true(kind_named(&f, "linear", "qkv").bytes == 2 * 2 * 4 * (q + kv));
     k = kind_named(&f, "linear", "lm_head");
     assert_true(k.macs == last * 32 * 96);
-    // Positions seen: 1 + 2 + ... + 7 by the first pass, of which 7 are read; 8 by the second.
+    // Positions seen: 1 + 2 + ... + 7 by the first pass (6 and 7 in the second layer), of which 7
+    // are read; 8 by the second.
     k = kind_named(&f, "attention", "");
-    assert_true(k.macs == 2 * 2.0 * (28 + 8) * (double)weight(p, "blk.0.attn_q.weight")->ne[1]);
+    double seen = 28 + 8 + 6 + 7 + 8;
+    assert_true(k.macs == 2.0 * seen * (double)weight(p, "blk.0.attn_q.weight")->ne[1]);
     assert_true(k.bytes == 2 * 2.0 * (7 + 8) * (double)p->n_kv_heads * p->head_dim * 2);
     // From zero again.
     assert_int_equal(ht_backend_cpu.profile(f.p, HEARTH_PROFILE_WORK, &err), HEARTH_OK);

@@ -311,7 +311,7 @@ static struct part *part_at(const struct ht_prepared *p, const struct ht_cpu_ste
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
     struct work w =
-        work_of(p, s, (struct task){&p->tiles[0], kv_head, 1}, (struct task){0}, thread);
+        work_of(p, s, (struct task){p->tiles->at, kv_head, 1}, (struct task){0}, thread);
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
@@ -328,7 +328,8 @@ static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, u
 }
 
 static void run_parts(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    uint32_t pos = p->tiles[0].pos, first = first_seen(s, pos) / HT_SEGMENT, i;
+    if (ht_cpu_tiles_of(p, s)->n == 0) return;
+    uint32_t pos = p->tiles->at->pos, first = first_seen(s, pos) / HT_SEGMENT, i;
     uint32_t n_tasks = (pos / HT_SEGMENT - first + 1) * s->n_kv_heads;
     atomic_uint *taken = &p->counters[s - p->c->steps];
     while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
@@ -336,9 +337,9 @@ static void run_parts(struct ht_prepared *p, const struct ht_cpu_step *s, int th
 }
 
 void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    if (p->mode != HT_CPU_FEW) return;
+    if (p->mode != HT_CPU_FEW || ht_cpu_tiles_of(p, s)->n == 0) return;
     size_t begin, end;
-    uint32_t pos = p->tiles[0].pos, d = s->head_dim;
+    uint32_t pos = p->tiles->at->pos, d = s->head_dim;
     ht_team_share(s->n_heads, 1, thread, p->c->n_threads, &begin, &end);
     for (size_t h = begin; h < end; h++) {
         float *acc = ht_cpu_own_attn(p, thread);
@@ -354,7 +355,8 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
 // KV heads that a task of one token takes together: softmax of many rows costs little more than of
 // one, since each row's operations wait for each other.
 static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
-    if (p->n_tiles < p->batch->n_tokens) return 1;
+    const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
+    if (tiles->n < tiles->n_tokens) return 1;
     return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
 }
 
@@ -362,23 +364,23 @@ static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_
 static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     size_t begin, end;
     ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
+    const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
     uint32_t n = heads_together(p, s), last = (uint32_t)end;
     for (uint32_t h = (uint32_t)begin; h < last; h += n) {
         n = min_u32(n, last - h);
-        for (uint32_t i = 0; i < p->n_tiles; i++) {
-            struct task task = {&p->tiles[i], h, n}, next = {0};
-            uint32_t then = i + 1 < p->n_tiles ? h : h + n;
+        for (uint32_t i = 0; i < tiles->n; i++) {
+            struct task task = {&tiles->at[i], h, n}, next = {0};
+            uint32_t then = i + 1 < tiles->n ? h : h + n;
             if (then < last)
-                next =
-                    (struct task){&p->tiles[(i + 1) % p->n_tiles], then, min_u32(n, last - then)};
+                next = (struct task){&tiles->at[(i + 1) % tiles->n], then, min_u32(n, last - then)};
             run_task(p, s, task, next, thread);
         }
     }
 }
 
 // Tasks differ in length: late (long) tiles come first.
-static struct task task_at(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i) {
-    return (struct task){&p->tiles[p->n_tiles - 1 - i / s->n_kv_heads], i % s->n_kv_heads, 1};
+static struct task task_at(const struct ht_cpu_tiles *tiles, uint32_t n_kv_heads, uint32_t i) {
+    return (struct task){&tiles->at[tiles->n - 1 - i / n_kv_heads], i % n_kv_heads, 1};
 }
 
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
@@ -392,8 +394,10 @@ void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, in
     }
     // Taken one by one; what this thread will get next is a guess.
     atomic_uint *taken = &p->counters[s - p->c->steps];
-    uint32_t n = p->n_tiles * s->n_kv_heads, ahead = (uint32_t)p->c->n_threads, i;
+    const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
+    uint32_t n = tiles->n * s->n_kv_heads, ahead = (uint32_t)p->c->n_threads, i;
     while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n)
-        run_task(p, s, task_at(p, s, i),
-                 i + ahead < n ? task_at(p, s, i + ahead) : (struct task){0}, thread);
+        run_task(p, s, task_at(tiles, s->n_kv_heads, i),
+                 i + ahead < n ? task_at(tiles, s->n_kv_heads, i + ahead) : (struct task){0},
+                 thread);
 }

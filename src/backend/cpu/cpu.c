@@ -174,7 +174,7 @@ static void cpu_release(struct ht_prepared *p) {
     if (p->packed) ht_pages_free(p->packed, p->c->packed_bytes);
     if (p->scratch) ht_pages_free(p->scratch, scratch_total(p->c));
     ht_free(p->matrix);
-    ht_free(p->tiles);
+    for (int i = 0; i < 2; i++) ht_free(p->tiles[i].at);
     ht_free(p->counters);
     ht_free(p->taken);
     ht_cpu_profile_free(p->profile);
@@ -195,12 +195,13 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
     }
     p->backend = b;
     p->c = c;
-    p->tiles = ht_calloc(l->max_tokens, sizeof *p->tiles);
+    p->tiles[HT_CPU_ROWS_TOKENS].at = ht_calloc(l->max_tokens, sizeof(struct ht_cpu_tile));
+    p->tiles[HT_CPU_ROWS_OUTPUTS].at = ht_calloc(l->max_outputs + 1u, sizeof(struct ht_cpu_tile));
     p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
     p->taken = ht_calloc((size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
-    if (!p->tiles || !p->counters || !p->taken) {
+    if (!p->tiles[0].at || !p->tiles[1].at || !p->counters || !p->taken) {
         cpu_release(p);
-        return ht_fail_nomem(err, l->max_tokens * sizeof *p->tiles, "attention tiles");
+        return ht_fail_nomem(err, l->max_tokens * sizeof(struct ht_cpu_tile), "attention tiles");
     }
     if (!(p->scratch = ht_pages_alloc(scratch_total(c)))) {
         st = ht_fail_nomem(err, scratch_total(c), "scratch");
@@ -222,19 +223,26 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
 
 // ---- execute
 
-// Cuts every sequence's run of tokens into tiles of query rows.
+// Token row t becomes the last of a tile, of its sequence's where that has room.
+static void add_to_tiles(struct ht_cpu_tiles *tiles, const struct ht_batch *b, uint32_t t,
+                         uint32_t tile_tokens) {
+    struct ht_cpu_tile *last = tiles->n ? &tiles->at[tiles->n - 1] : NULL;
+    tiles->n_tokens++;
+    if (last && last->row + last->n_tokens == t && b->seq[t] == b->seq[t - 1] &&
+        last->n_tokens < tile_tokens)
+        last->n_tokens++;
+    else
+        tiles->at[tiles->n++] = (struct ht_cpu_tile){
+            .row = t, .n_tokens = 1, .pos = b->pos[t], .pages = b->seqs[b->seq[t]].pages};
+}
+
+// Cuts every sequence's run of tokens into tiles of query rows, and the same for outputs.
 static void find_tiles(struct ht_prepared *p, uint32_t tile_tokens) {
     const struct ht_batch *b = p->batch;
-    p->n_tiles = 0;
-    for (uint32_t t = 0; t < b->n_tokens; t++) {
-        struct ht_cpu_tile *last = p->n_tiles ? &p->tiles[p->n_tiles - 1] : NULL;
-        if (last && b->seq[t] == b->seq[t - 1] && last->n_tokens < tile_tokens) {
-            last->n_tokens++;
-            continue;
-        }
-        p->tiles[p->n_tiles++] = (struct ht_cpu_tile){
-            .row = t, .n_tokens = 1, .pos = b->pos[t], .pages = b->seqs[b->seq[t]].pages};
-    }
+    struct ht_cpu_tiles *all = &p->tiles[HT_CPU_ROWS_TOKENS];
+    struct ht_cpu_tiles *wanted = &p->tiles[HT_CPU_ROWS_OUTPUTS];
+    for (uint32_t t = 0; t < b->n_tokens; t++) add_to_tiles(all, b, t, tile_tokens);
+    for (uint32_t o = 0; o < b->n_outputs; o++) add_to_tiles(wanted, b, b->outputs[o], tile_tokens);
 }
 
 static void run_plan(void *arg, int thread, int n_threads) {
@@ -257,7 +265,7 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
     const struct ht_plan *plan = p->c->plan;
     p->batch = b;
     p->mode = b->n_tokens == 1 ? HT_CPU_FEW : HT_CPU_MANY;
-    p->n_tiles = 0;
+    for (int i = 0; i < 2; i++) p->tiles[i].n = p->tiles[i].n_tokens = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
         if (plan->steps[i].op == HT_OP_ATTENTION) {
             find_tiles(p, ht_attn_tile_tokens(&p->backend->vec, plan->steps[i].u.attn.n_heads,

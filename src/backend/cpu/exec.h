@@ -61,6 +61,7 @@ struct ht_cpu_tensor {
     enum ht_cpu_rows rows;
     bool private_copies; // in FEW mode thread t's copy is row t
     bool by_heads;       // [head][row][head_dim], so that a head of all tokens lies together
+    bool some_rows;      // of its TOKENS rows nobody reads others than those of outputs
     uint32_t width;      // elements, where they are f32
     size_t row_bytes;
     uint64_t offset, n_bytes; // in the scratch block
@@ -94,7 +95,8 @@ struct ht_cpu_step {
     struct ht_cpu_heads heads[3]; // HEADS: the first; LINEAR: of output i, where own_heads
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, soft_cap;
-    uint32_t prep; // out0's prepared rows (8-bit), which the step makes in its place; or HT_NONE
+    bool some_rows; // over heads: for the rows of outputs alone
+    uint32_t prep;  // out0's prepared rows (8-bit), which the step makes in its place; or HT_NONE
     // LINEAR: in[i] is output i's prepared activation
     uint32_t n_linear, residual; // tensor or HT_NONE
     uint32_t plan_step;          // the first that it was made of
@@ -149,6 +151,10 @@ struct ht_cpu_tile {
     uint32_t pos;           // of the first
     const uint32_t *pages;
 };
+struct ht_cpu_tiles {
+    struct ht_cpu_tile *at;
+    uint32_t n, n_tokens; // of all of them
+};
 
 struct ht_prepared {
     struct ht_backend *backend;
@@ -158,14 +164,14 @@ struct ht_prepared {
     uint8_t **matrix;                // [n_weights]: each one's place in them, or NULL; or NULL
     uint64_t scratch_total;
     struct ht_cpu_profile *profile; // NULL: never asked for
-    struct ht_cpu_tile *tiles;      // [max_tokens]
     // Work taken, for steps that are divided as they go: [n_steps] of all, and [n_threads][n_steps,
     // padded] of each thread's share.
     atomic_uint *counters, *taken;
     // of the present execute
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
-    uint32_t n_tiles;
+    struct ht_cpu_tiles
+        tiles[2]; // HT_CPU_ROWS_TOKENS: of all tokens; _OUTPUTS: of those of outputs
 };
 
 // compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.
@@ -197,6 +203,23 @@ static inline uint32_t ht_cpu_n_rows(const struct ht_prepared *p, uint32_t tenso
     case HT_CPU_ROWS_ONE: break;
     }
     return 1;
+}
+
+// The rows of a tensor that have to be made: [*begin, *end).
+static inline void ht_cpu_wanted_rows(const struct ht_prepared *p, uint32_t tensor, size_t *begin,
+                                      size_t *end) {
+    const struct ht_batch *b = p->batch;
+    *begin = 0;
+    *end = ht_cpu_n_rows(p, tensor);
+    if (!p->c->tensors[tensor].some_rows) return;
+    *begin = b->n_outputs ? b->outputs[0] : 0;
+    *end = b->n_outputs ? b->outputs[b->n_outputs - 1] + (size_t)1 : 0;
+}
+
+// The tokens that an attention step works on.
+static inline const struct ht_cpu_tiles *ht_cpu_tiles_of(const struct ht_prepared *p,
+                                                         const struct ht_cpu_step *s) {
+    return &p->tiles[s->some_rows ? HT_CPU_ROWS_OUTPUTS : HT_CPU_ROWS_TOKENS];
 }
 
 // Rows that a tensor has room for.

@@ -39,8 +39,8 @@ static float *head_of(const struct ht_prepared *p, uint32_t tensor, size_t t, si
 // The heads of every token that are this thread's own, or else all heads of its share of tokens.
 void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     uint32_t d = s->heads[0].head_dim;
-    size_t n_tokens = ht_cpu_n_rows(p, s->out[0]), n_heads = p->c->tensors[s->out[0]].width / d;
-    size_t t0 = 0, t1 = n_tokens, h0 = 0, h1 = n_heads;
+    size_t n_heads = p->c->tensors[s->out[0]].width / d, t0, t1, h0 = 0, h1 = n_heads;
+    ht_cpu_wanted_rows(p, s->out[0], &t0, &t1);
     if (p->c->own_heads) {
         ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &h0, &h1);
         h0 *= n_heads / s->n_kv_heads;
@@ -48,7 +48,10 @@ void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int th
     } else if (p->mode == HT_CPU_FEW) {
         ht_team_share(n_heads, 1, thread, p->c->n_threads, &h0, &h1);
     } else {
-        ht_team_share(n_tokens, 1, thread, p->c->n_threads, &t0, &t1);
+        size_t first = t0;
+        ht_team_share(t1 - t0, 1, thread, p->c->n_threads, &t0, &t1);
+        t0 += first;
+        t1 += first;
     }
     for (size_t t = t0; t < t1; t++)
         for (size_t h = h0; h < h1; h++)

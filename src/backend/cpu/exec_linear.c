@@ -218,14 +218,19 @@ uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_toke
     return (width > many ? width : many) * sizeof(float);
 }
 
-// Columns of output i, of tokens `rows`, and what becomes of their heads: one after the other, as
-// long as they are in the cache; of a single token all. Keys and values lie in the thread's memory
-// until they are stored.
+// Columns of output i, of those of tokens `rows` that are wanted, and what becomes of their heads:
+// one after the other, as long as they are in the cache; of a single token all. Keys and values lie
+// in the thread's memory until they are stored.
 static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t i,
                       struct range whole, struct range rows, struct ht_linear_next then,
                       int thread) {
     const struct ht_cpu_heads *how = &s->heads[i];
     uint32_t d = how->head_dim;
+    struct range wanted;
+    ht_cpu_wanted_rows(p, s->out[i], &wanted.begin, &wanted.end);
+    if (rows.begin < wanted.begin) rows.begin = wanted.begin;
+    if (rows.end > wanted.end) rows.end = wanted.end;
+    if (rows.begin >= rows.end) return;
     if (d == 0) {
         struct columns c = whole_columns(p, s, i, rows.begin, thread);
         run_tokens(p, s, i, whole, rows, then, &c, thread);

@@ -154,9 +154,12 @@ static void add_macs(struct kind *k, enum ht_format format, double macs) {
 }
 
 static void count_linear(struct ht_prepared *p, const struct ht_cpu_step *s, struct kind *k) {
-    double rows = ht_cpu_n_rows(p, s->out[0]);
-    for (uint32_t i = 0; i < s->n_linear && rows > 0; i++) {
+    for (uint32_t i = 0; i < s->n_linear; i++) {
         const struct ht_weight *w = &p->c->plan->weights[s->w[i]];
+        size_t begin, end;
+        ht_cpu_wanted_rows(p, s->out[i], &begin, &end);
+        double rows = (double)(end - begin);
+        if (rows == 0) continue;
         k->bytes += (double)w->n_bytes;
         add_macs(k, w->format, rows * (double)w->ne[0] * (double)w->ne[1]);
     }
@@ -178,11 +181,15 @@ static void count_experts(struct ht_prepared *p, const struct ht_cpu_step *s, st
 static void count_attention(struct ht_prepared *p, const struct ht_cpu_step *s, struct kind *k) {
     const struct ht_batch *b = p->batch;
     double pos_bytes = (double)p->c->kv_page_bytes / HT_PAGE_TOKENS, macs = 0;
-    for (uint32_t t = 0; t < b->n_tokens; t++) {
+    uint32_t n_rows = s->some_rows ? b->n_outputs : b->n_tokens, before = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        uint32_t t = s->some_rows ? b->outputs[i] : i;
         uint32_t n = b->pos[t] + 1, seen = s->window && n > s->window ? s->window : n;
         macs += 2.0 * seen * s->n_heads * s->head_dim;
-        bool follows = t > 0 && b->seq[t] == b->seq[t - 1];
-        k->bytes += pos_bytes * (follows ? 1 : seen);
+        bool follows = i > 0 && b->seq[t] == b->seq[before];
+        uint32_t steps = follows ? t - before : seen;
+        k->bytes += pos_bytes * (steps < seen ? steps : seen);
+        before = t;
     }
     k->macs += macs;
     *(p->c->limits.kv_type == HEARTH_KV_I16 ? &k->i16 : &k->f32) += macs / SHARE_FLOAT;

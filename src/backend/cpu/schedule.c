@@ -5,6 +5,9 @@
 // what it touches (one of the two writing), be it the same tensor divided in another way or another
 // tensor at the same place. Lifetimes are stretched to the end of their phase (the steps between
 // two barriers) before tensors are placed, so that sharing memory never costs a barrier.
+//
+// Nor need all rows be made: in the last layer nobody looks at a token whose logits are not wanted,
+// but for its key and value, so a prompt's queries and attention are left out there.
 #include "backend/cpu/exec.h"
 #include "base/checked.h"
 #include "base/mem.h"
@@ -236,6 +239,29 @@ static bool place(struct ht_compiled *c, const struct span *span, uint32_t t) {
     return true;
 }
 
+// The tensors that a step reads get `some_rows`, or lose it.
+static void mark_read(struct ht_compiled *c, const struct ht_cpu_step *s, bool some) {
+    struct ht_cpu_access a[HT_CPU_MAX_ACCESSES];
+    uint32_t n = ht_cpu_accesses(c, s, HT_CPU_MANY, a);
+    for (uint32_t k = 0; k < n; k++) {
+        if (a[k].write || a[k].tensor >= c->n_tensors) continue;
+        struct ht_cpu_tensor *t = &c->tensors[a[k].tensor];
+        t->some_rows = some && t->rows == HT_CPU_ROWS_TOKENS;
+    }
+}
+
+// Tensors of which only the rows of outputs are read, from the last step back: a row of what a step
+// over heads makes comes of the same row of what it reads.
+static void find_some_rows(struct ht_compiled *c) {
+    for (uint32_t i = 0; i < c->n_steps; i++) mark_read(c, &c->steps[i], true);
+    for (uint32_t i = c->n_steps; i-- > 0;) {
+        struct ht_cpu_step *s = &c->steps[i];
+        if (s->op == HT_CPU_HEADS || s->op == HT_CPU_ATTENTION || s->op == HT_CPU_ATTN_JOIN)
+            s->some_rows = s->out[0] != HT_NONE && c->tensors[s->out[0]].some_rows;
+        if (!s->some_rows && s->op != HT_CPU_SELECT) mark_read(c, s, false);
+    }
+}
+
 enum hearth_status ht_cpu_schedule(struct ht_compiled *c, struct hearth_error *err) {
     struct span *span = ht_calloc(c->n_tensors, sizeof *span);
     if (!span) return ht_fail_nomem(err, c->n_tensors * sizeof *span, "a plan's lifetimes");
@@ -249,5 +275,6 @@ enum hearth_status ht_cpu_schedule(struct ht_compiled *c, struct hearth_error *e
                        c->limits.max_tokens);
     find_barriers(c, true);
     find_ahead(c);
+    find_some_rows(c);
     return HEARTH_OK;
 }
