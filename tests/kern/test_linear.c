@@ -479,30 +479,43 @@ static void one_token_one_answer(void **state) {
     }
 }
 
+// n numbers with a strange one in the second block (all zero else) and, behind 17 blocks, in
+// another, prepared at every level as a row and, whole blocks, as a column: scalar's bytes.
+static void compare_prepared(uint32_t n, float strange) {
+    enum { MOST = 64 * 41, COLUMN = 2 * 64 };
+    static uint8_t want[MOST], got[2 * MOST];
+    static float x[32 * 41];
+    const struct ht_linear_kernels *scalar = ht_linear_kernels_get(HT_CPU_SCALAR);
+    size_t n_bytes = (n + 31) / 32 * sizeof(struct ht_act_q8); // a row may have a line behind
+    assert_true(n_bytes <= ht_act_row_bytes(HT_ACT_ROW_Q8, n) && n_bytes <= sizeof want);
+    for (uint32_t i = 0; i < n; i++) x[i] = i / 32 == 1 ? 0 : (float)(i * 7919 % 1009) / 64 - 7;
+    x[40] = strange;
+    if (n > 17 * 32) x[17 * 32] = strange;
+    ht_act_prepare(scalar, HT_ACT_ROW_Q8, x, n, want);
+    float scale;
+    memcpy(&scale, want + 64 + 32, 4);
+    assert_int_equal(isnan(scale), !isfinite(strange));
+    for (int level = 1; level < KERN_N_LEVELS; level++) {
+        if (!kern_level_usable(level)) continue;
+        memset(got, 0xee, sizeof got);
+        ht_act_prepare(kern_level_get(level), HT_ACT_ROW_Q8, x, n, got);
+        assert_memory_equal(got, want, n_bytes);
+        for (size_t i = n_bytes; i < sizeof got; i++) assert_int_equal(got[i], 0xee);
+        ht_act_prepare_column(kern_level_get(level), x, n / 32, got, COLUMN);
+        for (uint32_t i = 0; i < n / 32; i++)
+            assert_memory_equal(got + (size_t)i * COLUMN, want + (size_t)i * 64, 64);
+    }
+}
+
 // Zeros, subnormals, infinities and NaN in activations: the same bits at every level, and no
 // finite-looking answer from a number that is not finite.
 static void strange_activations(void **state) {
     (void)state;
-    enum { N = 32 * 7 + 5, BLOCKS = 8 };
     static const float values[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};
-    float x[N];
-    _Alignas(64) uint8_t want[64 * BLOCKS], got[64 * BLOCKS];
-    assert_int_equal(ht_act_row_bytes(HT_ACT_ROW_Q8, N), sizeof want);
-    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-        for (int i = 0; i < N; i++) x[i] = i / 32 == 1 ? 0 : (float)(i * 7919 % 1009) / 64 - 7;
-        x[40] = values[v];
-        const struct ht_linear_kernels *k = ht_linear_kernels_get(HT_CPU_SCALAR);
-        ht_act_prepare(k, HT_ACT_ROW_Q8, x, N, want);
-        float scale;
-        memcpy(&scale, want + 64 + 32, 4);
-        assert_int_equal(isnan(scale), !isfinite(values[v]));
-        for (int level = 1; level < KERN_N_LEVELS; level++) {
-            if (!kern_level_usable(level)) continue;
-            memset(got, 0xee, sizeof got);
-            ht_act_prepare(kern_level_get(level), HT_ACT_ROW_Q8, x, N, got);
-            assert_memory_equal(got, want, sizeof want);
-        }
-    }
+    static const uint32_t sizes[] = {32 * 2, 32 * 6, 32 * 7 + 5, 32 * 16, 32 * 23 + 1, 32 * 40};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+            compare_prepared(sizes[i], values[v]);
 }
 
 // Scales that are huge, infinite or not numbers give at every level what they give in scalar.

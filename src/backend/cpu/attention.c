@@ -194,16 +194,28 @@ static void ask_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     }
 }
 
-// n finished heads of row `row` from `head` on: y = acc / l, or only its prepared activations. acc
-// [n][head_dim] is used up.
+// n finished heads, from `head` on, of each of n_rows rows from `row` on: y = acc / l, or only its
+// prepared activations. acc [n_rows][n][head_dim] is used up. All rows are prepared at once, in
+// `lines`, where there are several: half as many bytes as acc has.
 static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t row,
-                        size_t head, uint32_t n, float *acc, const float *l, int thread) {
-    uint32_t d = s->head_dim;
-    size_t at = (row * s->n_heads + head) * d;
-    float *y = s->prep == HT_NONE ? ht_cpu_f32(p, s->out[0], thread) + at : acc;
-    for (uint32_t h = 0; h < n; h++)
-        p->backend->vec.scale(acc + (size_t)h * d, 1.0f / l[h], d, y + (size_t)h * d);
-    if (s->prep != HT_NONE) ht_cpu_prepare_columns(p, s, row, head * d, y, n * d);
+                        size_t n_rows, size_t head, size_t n, float *acc, const float *l,
+                        uint8_t *lines, int thread) {
+    size_t d = s->head_dim, width = s->n_heads * d;
+    bool prepares = s->prep != HT_NONE;
+    float *y = prepares ? acc : ht_cpu_f32(p, s->out[0], thread) + row * width + head * d;
+    for (size_t r = 0; r < n_rows; r++, y += prepares ? n * d : width)
+        for (size_t h = 0; h < n; h++)
+            p->backend->vec.scale(acc + (r * n + h) * d, 1.0f / l[r * n + h], s->head_dim,
+                                  y + h * d);
+    if (!prepares) return;
+    size_t row_bytes = p->c->tensors[s->prep].row_bytes;
+    size_t block = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP),
+           bytes = n * d / HT_ROW_GROUP * block;
+    uint8_t *to = ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes + head * d / HT_ROW_GROUP * block;
+    if (n_rows == 1) lines = to;
+    ht_act_prepare(p->backend->linear, HT_ACT_ROW_Q8, acc, (uint32_t)(n_rows * n * d), lines);
+    for (size_t r = 0; r < n_rows && lines != to; r++)
+        memcpy(to + r * row_bytes, lines + r * bytes, bytes);
 }
 
 // The lines that store_rows will write: another thread had them last, so they are asked for before
@@ -224,9 +236,8 @@ static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
     uint32_t n = w->task.n_kv * w->n_heads;
-    for (uint32_t r = 0; r < w->n_rows; r += n)
-        store_heads(p, s, w->task.tile->row + r / n, h0, n, w->acc + (size_t)r * s->head_dim,
-                    w->all_l + r, thread);
+    store_heads(p, s, w->task.tile->row, w->n_rows / n, h0, n, w->acc, w->all_l, (uint8_t *)w->seg,
+                thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -348,7 +359,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
             const struct part *part = part_at(p, s, s->in[0], (uint32_t)h, i);
             p->backend->vec.attn_join(&part->m, part->l, part->acc, 1, d, &m, &l, acc);
         }
-        store_heads(p, s, 0, h, 1, acc, &l, thread);
+        store_heads(p, s, 0, 1, h, 1, acc, &l, NULL, thread);
     }
 }
 

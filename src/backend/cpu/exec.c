@@ -128,13 +128,6 @@ static void run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
     }
 }
 
-void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
-                            size_t begin, const float *x, uint32_t n) {
-    size_t block = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
-    uint8_t *row = ht_cpu_rows_at(p, s->prep, 0) + t * p->c->tensors[s->prep].row_bytes;
-    ht_act_prepare(p->backend->linear, HT_ACT_ROW_Q8, x, n, row + begin / HT_ROW_GROUP * block);
-}
-
 // cos and sin of each token's position, times mscale, once for all layers. Laid out as the rope
 // kernels want them: n_rot values of each.
 static void run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {

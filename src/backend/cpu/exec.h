@@ -294,11 +294,6 @@ static inline struct ht_cpu_head ht_cpu_head_at(const struct ht_prepared *p, uin
     return (struct ht_cpu_head){x + h * d, p->c->tensors[tensor].width};
 }
 
-// Prepares n columns of row t from column `begin` on, both whole blocks, into a step's `prep`.
-// (exec.c)
-void ht_cpu_prepare_columns(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t t,
-                            size_t begin, const float *x, uint32_t n);
-
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 // Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one

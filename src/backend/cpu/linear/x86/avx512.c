@@ -35,7 +35,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #include "backend/cpu/linear/x86/float.h"
 
 static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
-    act_q8_fours(x, n_in, dst, dst_step, act_q8);
+    act_q8_blocks(x, n_in, dst, dst_step, act_q8);
 }
 
 const struct ht_linear_kernels ht_linear_avx512 = {

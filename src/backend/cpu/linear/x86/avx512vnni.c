@@ -25,7 +25,7 @@
 #include "backend/cpu/linear/x86/repacked.h"
 
 static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
-    act_q8_fours(x, n_in, dst, dst_step, act_q8);
+    act_q8_blocks(x, n_in, dst, dst_step, act_q8);
 }
 
 #define LIST(...)                                                                                  \

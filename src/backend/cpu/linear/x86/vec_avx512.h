@@ -110,18 +110,11 @@ INLINE void load32(const struct rows *w, const size_t at, vi out[8]) {
 }
 #endif
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes. Each row is read once,
-// whole: rows of a power of two of bytes fall into the same set of the L1 cache, too small for 16.
-INLINE void load64(const struct rows *w, vi out[16]) {
-    __m512i u[4][4]; // u[g][c] 128-bit lane l: bytes of out[4 l + c] of rows 4 g ..
+// 16 rows of 16 dwords as 16 columns.
+INLINE void turn_lines(const __m512i row[16], vi out[16]) {
+    __m512i u[4][4]; // u[g][c] 128-bit lane l: dwords of out[4 l + c] of rows 4 g ..
     UNROLL(4)
-    for (int g = 0; g < 4; g++) {
-        const __m512i z[4] = {_mm512_loadu_si512(row_at(w, 4 * g, 0)),
-                              _mm512_loadu_si512(row_at(w, 4 * g + 1, 0)),
-                              _mm512_loadu_si512(row_at(w, 4 * g + 2, 0)),
-                              _mm512_loadu_si512(row_at(w, 4 * g + 3, 0))};
-        turn_dwords(z, u[g]);
-    }
+    for (int g = 0; g < 4; g++) turn_dwords(row + 4 * g, u[g]);
     UNROLL(4)
     for (int c = 0; c < 4; c++) {
         __m512i a = _mm512_shuffle_i32x4(u[0][c], u[1][c], 0x88);
@@ -133,6 +126,15 @@ INLINE void load64(const struct rows *w, vi out[16]) {
         out[8 + c] = (vi)_mm512_shuffle_i32x4(a, d, 0xdd);
         out[12 + c] = (vi)_mm512_shuffle_i32x4(b, e, 0xdd);
     }
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes. Each row is read once,
+// whole: rows of a power of two of bytes fall into the same set of the L1 cache, too small for 16.
+INLINE void load64(const struct rows *w, vi out[16]) {
+    __m512i row[16];
+    UNROLL(16)
+    for (int r = 0; r < 16; r++) row[r] = _mm512_loadu_si512(row_at(w, r, 0));
+    turn_lines(row, out);
 }
 
 #define HALF_COLUMNS // load_halves and half_column stand here, not in float.h
