@@ -10,6 +10,7 @@
 #define ASK_BY_ADDRESS 1
 
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/avx2_repacked.h"
 #include "backend/cpu/linear/x86/float.h"
 
@@ -20,7 +21,7 @@ const struct ht_linear_kernels ht_linear_avx2vnni = {
     .lanes = LANES,
     .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
-    .act_q8 = act_q8,
+    .act_q8 = act_q8_blocks,
     .act_bf16 = ht_act_bf16_f32_avx2,
     .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},

@@ -17,16 +17,12 @@
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8.h"
-#include "backend/cpu/linear/x86/act_avx512.h"
+#include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/amx.h"
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/gather.h"
 #include "backend/cpu/linear/x86/one.h"
 #include "backend/cpu/linear/x86/repacked.h"
-
-static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
-    act_q8_blocks(x, n_in, dst, dst_step, act_q8);
-}
 
 #define LIST(...)                                                                                  \
     { __VA_ARGS__ }
@@ -58,7 +54,7 @@ static void act_q8_level(const float *x, uint32_t n_in, struct ht_act_q8 *dst, s
         .ask_one = one,                                                                            \
         .ask_more = more,                                                                          \
         .bf16_bytes = bf16_size,                                                                   \
-        .act_q8 = act_q8_level,                                                                    \
+        .act_q8 = act_q8_blocks,                                                                   \
         .act_bf16 = act_bf16_fn,                                                                   \
         .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4,    \
                                4},                                                                 \

@@ -69,18 +69,51 @@ INLINE __m256i two(const uint8_t *a, const uint8_t *b) {
     return _mm256_inserti128_si256(x, _mm_loadu_si128((const void *)b), 1);
 }
 
-// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
-INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
-    __m256i z[4];
-    UNROLL(4)
-    for (int c = 0; c < 4; c++) // rows c and 4 + c
-        z[c] = two(row_at(w, c, at), row_at(w, 4 + c, at));
+// In each 128 bits: out[c] gets dword c of all four registers.
+INLINE void turn_dwords(const __m256i z[4], vi out[4]) {
     __m256i t0 = _mm256_unpacklo_epi32(z[0], z[1]), t1 = _mm256_unpackhi_epi32(z[0], z[1]);
     __m256i t2 = _mm256_unpacklo_epi32(z[2], z[3]), t3 = _mm256_unpackhi_epi32(z[2], z[3]);
     out[0] = (vi)_mm256_unpacklo_epi64(t0, t2);
     out[1] = (vi)_mm256_unpackhi_epi64(t0, t2);
     out[2] = (vi)_mm256_unpacklo_epi64(t1, t3);
     out[3] = (vi)_mm256_unpackhi_epi64(t1, t3);
+}
+
+// out[c] lane r = bytes 4c .. 4c + 3 of row r's 16 bytes from `at` on.
+INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
+    __m256i z[4];
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) // rows c and 4 + c
+        z[c] = two(row_at(w, c, at), row_at(w, 4 + c, at));
+    turn_dwords(z, out);
+}
+
+// Lane b of the words as block b's line, of the first n blocks.
+INLINE void store_lines(const vi word[16], uint32_t n, struct ht_act_q8 *dst, size_t step) {
+    UNROLL(2)
+    for (int half = 0; half < 2; half++) {
+        const __m256i *w = (const __m256i *)word + 8 * half;
+        vi low[4], high[4];
+        turn_dwords(w, low);
+        turn_dwords(w + 4, high);
+        UNROLL(8)
+        for (uint32_t b = 0; b < 8; b++) { // blocks 4 to 7 in the upper 128 bits
+            __m256i l = (__m256i)low[b % 4], h = (__m256i)high[b % 4];
+            uint8_t *at = (uint8_t *)ht_act_block(dst, b, step) + 32 * half;
+            if (b < n)
+                _mm256_storeu_si256((void *)at, b < 4 ? _mm256_permute2x128_si256(l, h, 0x20)
+                                                      : _mm256_permute2x128_si256(l, h, 0x31));
+        }
+    }
+}
+
+// Four codes as the bytes of each lane.
+INLINE vi pack_four(const vi q[4]) {
+    const __m256i turned = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m256i low = _mm256_packs_epi32((__m256i)q[0], (__m256i)q[1]);
+    __m256i high = _mm256_packs_epi32((__m256i)q[2], (__m256i)q[3]);
+    return (vi)_mm256_shuffle_epi8(_mm256_packs_epi16(low, high), turned);
 }
 
 // out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes.

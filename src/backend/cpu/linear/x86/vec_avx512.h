@@ -128,6 +128,24 @@ INLINE void turn_lines(const __m512i row[16], vi out[16]) {
     }
 }
 
+// Lane b of the words as block b's line, of the first n blocks.
+INLINE void store_lines(const vi word[16], uint32_t n, struct ht_act_q8 *dst, size_t step) {
+    vi line[16];
+    turn_lines((const __m512i *)word, line);
+    UNROLL(16)
+    for (uint32_t b = 0; b < 16; b++)
+        if (b < n) _mm512_storeu_si512(ht_act_block(dst, b, step), (__m512i)line[b]);
+}
+
+// Four codes as the bytes of each lane.
+INLINE vi pack_four(const vi q[4]) {
+    const __m512i turned =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m512i low = _mm512_packs_epi32((__m512i)q[0], (__m512i)q[1]);
+    __m512i high = _mm512_packs_epi32((__m512i)q[2], (__m512i)q[3]);
+    return (vi)_mm512_shuffle_epi8(_mm512_packs_epi16(low, high), turned);
+}
+
 // out[c] lane r = bytes 4c .. 4c + 3 of row r's first 64 bytes. Each row is read once,
 // whole: rows of a power of two of bytes fall into the same set of the L1 cache, too small for 16.
 INLINE void load64(const struct rows *w, vi out[16]) {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Activations in 8 bits, 16 blocks at a time: turned, so that a lane is a block and nothing has to
-// be added up across lanes, and turned back at the end into whole lines. The numbers are those of
-// act_q8 (q8.h), which does a few blocks, and those that hold an infinity or NaN.
-#ifndef HT_LINEAR_ACT_AVX512_H
-#define HT_LINEAR_ACT_AVX512_H
-
-#include "backend/cpu/linear/x86/vec_avx512.h"
+// Activations in 8 bits, LANES blocks at a time: turned, so that a lane is a block and nothing has
+// to be added up across lanes, and turned back at the end into whole lines. The numbers are those
+// of act_q8 (q8.h, to be included first), which does a few blocks, and those that hold an infinity
+// or NaN.
+#ifndef HT_LINEAR_ACT_H
+#define HT_LINEAR_ACT_H
 
 #define ACT_BLOCKS LANES
 #define ACT_FLOATS (ACT_BLOCKS * HT_Q8_BLOCK)
 
-// x[i] lane b: element i of block b.
+// v[i] lane b: element i of block b.
 INLINE void load_blocks(const float *x, vf v[HT_Q8_BLOCK]) {
     struct rows r = rows_of((const uint8_t *)x, HT_Q8_BLOCK * sizeof *x, 0, 0);
     load64(&r, (vi *)v);
     rows_advance(&r, 64);
-    load64(&r, (vi *)v + LANES);
+    load64(&r, (vi *)v + 16);
 }
 
 // The bits of each block's largest magnitude.
@@ -49,40 +48,29 @@ INLINE void set_rest(vf step, vi low, vi high, vi rest[8]) {
     UNROLL(3)
     for (int i = 0; i < 3; i++) {
         rest[1 + i] = HT_SHIFTED - (sums[i] << 7); // * 128
-        rest[4 + i] = (vi)(step * (vf)_mm512_cvtepi32_ps((__m512i)sums[i]));
+        rest[4 + i] = (vi)(step * __builtin_convertvector(sums[i], vf));
     }
     rest[7] = splat_int(0);
 }
 
-// Sums of four bytes each, added to sum.
-INLINE vi add_four(vi sum, vi x) {
-    const __m512i ones = _mm512_set1_epi8(1);
-#ifdef __AVX512VNNI__
-    return (vi)_mm512_dpbusd_epi32((__m512i)sum, ones, (__m512i)x);
-#else
-    __m512i pairs = _mm512_maddubs_epi16(ones, (__m512i)x);
-    return sum + (vi)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-#endif
+// Four elements' codes as the bytes of a word, and added to sum.
+INLINE vi round_four(const vf *v, vf inverse, vi *sum) {
+    vi q[4];
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        q[i] = round_int(v[i] * inverse);
+        *sum += q[i];
+    }
+    return pack_four(q);
 }
 
-// Four elements' codes, as the bytes of a word.
-INLINE vi round_four(const vf *v, vf inverse) {
-    const __m512i turned =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    __m512i low =
-        _mm512_packs_epi32((__m512i)round_int(v[0] * inverse), (__m512i)round_int(v[1] * inverse));
-    __m512i high =
-        _mm512_packs_epi32((__m512i)round_int(v[2] * inverse), (__m512i)round_int(v[3] * inverse));
-    return (vi)_mm512_shuffle_epi8(_mm512_packs_epi16(low, high), turned);
-}
-
-// 16 blocks, of which only the first n are stored. False, and nothing done, where one holds an
-// infinity or a NaN.
+// ACT_BLOCKS blocks, of which only the first n are stored. False, and nothing done, where one holds
+// an infinity or a NaN.
 INLINE bool quantise_blocks(const float *x, uint32_t n, struct ht_act_q8 *dst, size_t dst_step) {
     vf v[HT_Q8_BLOCK], inverse[HT_N_TOPS], error[HT_N_TOPS];
     load_blocks(x, v);
     vi bits = max_magnitude(v);
-    if (_mm512_cmpge_epu32_mask((__m512i)bits, _mm512_set1_epi32(0x7f800000))) return false;
+    if (reduce_max(bits) >= 0x7f800000) return false;
     vf amax = (vf)bits, top = splat(ht_tops[0]);
     UNROLL(3)
     for (int i = 0; i < HT_N_TOPS; i++) inverse[i] = splat(ht_tops[i]) / amax;
@@ -100,23 +88,15 @@ INLINE bool quantise_blocks(const float *x, uint32_t n, struct ht_act_q8 *dst, s
     inverse[0] = (vf)((vi)inverse[0] & usual);
     vi word[16], sum[2] = {0};
     UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        word[i] = round_four(v + 4 * i, inverse[0]);
-        sum[i / 4] = add_four(sum[i / 4], word[i]);
-    }
+    for (int i = 0; i < 8; i++) word[i] = round_four(v + 4 * i, inverse[0], &sum[i / 4]);
     set_rest((vf)((vi)(amax / top) & usual), sum[0], sum[1], word + 8);
-    vi line[16];
-    turn_lines((const __m512i *)word, line);
-    UNROLL(16)
-    for (uint32_t b = 0; b < ACT_BLOCKS; b++)
-        if (b < n) _mm512_storeu_si512(ht_act_block(dst, b, dst_step), (__m512i)line[b]);
+    store_lines(word, n, dst, dst_step);
     return true;
 }
 
-// The level's act_q8, with the one-block kernel for what is left over.
-INLINE void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step,
-                          void one(const float *, uint32_t, struct ht_act_q8 *, size_t)) {
-    enum { LEAST = 7 }; // blocks for which a whole turn is faster
+// The level's act_q8: act_q8 does what is left over.
+static void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+    enum { LEAST = LANES / 4 + 3 }; // blocks for which a whole turn is faster
     uint32_t k = 0;
     for (uint32_t n; k + LEAST * HT_Q8_BLOCK <= n_in;
          k += n * HT_Q8_BLOCK, dst = ht_act_block(dst, n, dst_step)) {
@@ -131,9 +111,9 @@ INLINE void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, 
                 store_floats(last + i, i < n * HT_Q8_BLOCK ? load_floats(from + i) : splat(0));
             from = last;
         }
-        if (!quantise_blocks(from, n, dst, dst_step)) one(x + k, n * HT_Q8_BLOCK, dst, dst_step);
+        if (!quantise_blocks(from, n, dst, dst_step)) act_q8(x + k, n * HT_Q8_BLOCK, dst, dst_step);
     }
-    if (k < n_in) one(x + k, n_in - k, dst, dst_step);
+    if (k < n_in) act_q8(x + k, n_in - k, dst, dst_step);
 }
 
 #endif
