@@ -11,6 +11,7 @@
 //   w_zero   w_load: 16 pairs   w_set1: one pair, 16 times   w_float
 //   w_dot(sum, a, x): sum + a's first times x's first + a's second times x's second, lane by lane
 //   V_ACCS: v16s that may be accumulators, at most 24
+//   V_TURN: lanes of the registers that blocks are transposed in, 4 or 16
 //
 // No state; any thread.
 #ifndef HT_CPU_VEC_I16_H
@@ -71,20 +72,20 @@ static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group)
     for (uint32_t e = 0; e < d; e += 2, to += 2 * HT_LANES) memcpy(to, codes + e, 2 * sizeof *to);
 }
 
-// 16 rows of 16 pairs, `stride` codes apart, as 16 columns: halves of ever smaller blocks change
-// places.
-static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *to) {
-    typedef int32_t row __attribute__((vector_size(64), aligned(4), may_alias));
-    row x[HT_LANES], y[HT_LANES];
-    UNROLL for (int i = 0; i < HT_LANES; i++) x[i] =
-        *(const row *)(const void *)(from + i * stride);
+// V_TURN rows of as many pairs, `stride` codes apart, as columns, 16 pairs apart: halves of ever
+// smaller blocks change places.
+static INLINE void turn_block(const int16_t *from, size_t stride, int16_t *to) {
+    typedef int32_t row __attribute__((vector_size(4 * V_TURN), aligned(4), may_alias));
+    row x[V_TURN], y[V_TURN];
+    UNROLL for (int i = 0; i < V_TURN; i++) x[i] = *(const row *)(const void *)(from + i * stride);
 #define CHANGE(x, y, half, low, high)                                                              \
-    UNROLL for (int i = 0; i < HT_LANES; i++) {                                                    \
+    UNROLL for (int i = 0; i < V_TURN; i++) {                                                      \
         const int o = i & ~(half);                                                                 \
         y[i] = i & (half) ? __builtin_shufflevector(x[o], x[o + (half)], high)                     \
                           : __builtin_shufflevector(x[o], x[o + (half)], low);                     \
     }
 #define LANES_OF(...) __VA_ARGS__
+#if V_TURN == 16
     CHANGE(x, y, 8, LANES_OF(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
            LANES_OF(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
     CHANGE(y, x, 4, LANES_OF(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
@@ -93,9 +94,20 @@ static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *
            LANES_OF(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
     CHANGE(y, x, 1, LANES_OF(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
            LANES_OF(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
+#else
+    CHANGE(x, y, 2, LANES_OF(0, 1, 4, 5), LANES_OF(2, 3, 6, 7))
+    CHANGE(y, x, 1, LANES_OF(0, 4, 2, 6), LANES_OF(1, 5, 3, 7))
+#endif
 #undef CHANGE
 #undef LANES_OF
-    UNROLL for (int i = 0; i < HT_LANES; i++) * (row *)(void *)(to + i * 2 * HT_LANES) = x[i];
+    UNROLL for (int i = 0; i < V_TURN; i++) * (row *)(void *)(to + i * 2 * HT_LANES) = x[i];
+}
+
+// 16 rows of 16 pairs as 16 columns.
+static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *to) {
+    for (int r = 0; r < HT_LANES; r += V_TURN)
+        for (int c = 0; c < HT_LANES; c += V_TURN)
+            turn_block(from + r * stride + 2 * c, stride, to + (c * HT_LANES + r) * 2);
 }
 
 static void group_k_i16(const float *k, uint32_t d, void *group) {

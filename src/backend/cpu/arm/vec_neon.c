@@ -8,6 +8,7 @@
 
 #define V_ROWS 6
 #define V_ACCS 5
+#define V_TURN 4
 #define V_INIT ht_vec_init_neon
 
 #include "backend/cpu/vec.h"

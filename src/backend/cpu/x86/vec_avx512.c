@@ -3,6 +3,7 @@
 // where features.c found it. No state; any thread.
 #define V_ROWS 12
 #define V_ACCS 24
+#define V_TURN 16
 #define V_INIT ht_vec_init_avx512
 
 #include "backend/cpu/x86/vec_avx512.h"

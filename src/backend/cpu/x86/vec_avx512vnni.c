@@ -3,6 +3,7 @@
 // level are those of AVX-512. Compiled with its flags; called only where features.c found it. No
 // state; any thread.
 #define V_ACCS 24
+#define V_TURN 16
 
 #include "backend/cpu/x86/vec_avx512.h"
 
