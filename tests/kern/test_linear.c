@@ -482,7 +482,7 @@ static void one_token_one_answer(void **state) {
 // n numbers with a strange one in the second block (all zero else) and, behind 17 blocks, in
 // another, prepared at every level as a row and, whole blocks, as a column: scalar's bytes.
 static void compare_prepared(uint32_t n, float strange) {
-    enum { MOST = 64 * 41, COLUMN = 2 * 64 };
+    enum { MOST = 64 * 41 };
     static uint8_t want[MOST], got[2 * MOST];
     static float x[32 * 41];
     const struct ht_linear_kernels *scalar = ht_linear_kernels_get(HT_CPU_SCALAR);
@@ -501,9 +501,15 @@ static void compare_prepared(uint32_t n, float strange) {
         ht_act_prepare(kern_level_get(level), HT_ACT_ROW_Q8, x, n, got);
         assert_memory_equal(got, want, n_bytes);
         for (size_t i = n_bytes; i < sizeof got; i++) assert_int_equal(got[i], 0xee);
-        ht_act_prepare_column(kern_level_get(level), x, n / 32, got, COLUMN);
-        for (uint32_t i = 0; i < n / 32; i++)
-            assert_memory_equal(got + (size_t)i * COLUMN, want + (size_t)i * 64, 64);
+        for (uint32_t m = 1; m <= 17; m = m == 1 ? 3 : m + 7) { // columns of m blocks
+            size_t stride = (m + 1) * 64;
+            memset(got, 0xee, sizeof got);
+            ht_act_prepare_columns(kern_level_get(level), x, n / 32 / m, m * 32, got, stride);
+            for (uint32_t i = 0; i < n / 32 / m; i++) {
+                assert_memory_equal(got + i * stride, want + (size_t)i * m * 64, m * 64);
+                assert_int_equal(got[i * stride + m * 64], 0xee);
+            }
+        }
     }
 }
 

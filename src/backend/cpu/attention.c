@@ -195,11 +195,10 @@ static void ask_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, s
 }
 
 // n finished heads, from `head` on, of each of n_rows rows from `row` on: y = acc / l, or only its
-// prepared activations. acc [n_rows][n][head_dim] is used up. All rows are prepared at once, in
-// `lines`, where there are several: half as many bytes as acc has.
+// prepared activations. acc [n_rows][n][head_dim] is used up.
 static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, size_t row,
                         size_t n_rows, size_t head, size_t n, float *acc, const float *l,
-                        uint8_t *lines, int thread) {
+                        int thread) {
     size_t d = s->head_dim, width = s->n_heads * d;
     bool prepares = s->prep != HT_NONE;
     float *y = prepares ? acc : ht_cpu_f32(p, s->out[0], thread) + row * width + head * d;
@@ -209,13 +208,9 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
                                   y + h * d);
     if (!prepares) return;
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
-    size_t block = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP),
-           bytes = n * d / HT_ROW_GROUP * block;
-    uint8_t *to = ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes + head * d / HT_ROW_GROUP * block;
-    if (n_rows == 1) lines = to;
-    ht_act_prepare(p->backend->linear, HT_ACT_ROW_Q8, acc, (uint32_t)(n_rows * n * d), lines);
-    for (size_t r = 0; r < n_rows && lines != to; r++)
-        memcpy(to + r * row_bytes, lines + r * bytes, bytes);
+    size_t first = head * d / HT_ROW_GROUP * ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
+    ht_act_prepare_columns(p->backend->linear, acc, (uint32_t)n_rows, (uint32_t)(n * d),
+                           ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes + first, row_bytes);
 }
 
 // The lines that store_rows will write: another thread had them last, so they are asked for before
@@ -236,8 +231,7 @@ static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
 static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t h0, int thread) {
     uint32_t n = w->task.n_kv * w->n_heads;
-    store_heads(p, s, w->task.tile->row, w->n_rows / n, h0, n, w->acc, w->all_l, (uint8_t *)w->seg,
-                thread);
+    store_heads(p, s, w->task.tile->row, w->n_rows / n, h0, n, w->acc, w->all_l, thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -359,7 +353,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
             const struct part *part = part_at(p, s, s->in[0], (uint32_t)h, i);
             p->backend->vec.attn_join(&part->m, part->l, part->acc, 1, d, &m, &l, acc);
         }
-        store_heads(p, s, 0, 1, h, 1, acc, &l, NULL, thread);
+        store_heads(p, s, 0, 1, h, 1, acc, &l, thread);
     }
 }
 

@@ -139,13 +139,7 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
         run_act(p, s, r.begin, r.end, n_tokens, c);
         uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + rows.begin * row_bytes +
                        r.begin / HT_ROW_GROUP * block_bytes;
-        uint32_t n = (uint32_t)(r.end - r.begin);
-        if (n == HT_ROW_GROUP) {
-            ht_act_prepare_column(k, c[0].y, n_tokens, dst, row_bytes);
-            continue;
-        }
-        for (size_t t = 0; t < n_tokens; t++)
-            ht_act_prepare(k, HT_ACT_ROW_Q8, c[0].y + t * n, n, dst + t * row_bytes);
+        ht_act_prepare_columns(k, c[0].y, n_tokens, (uint32_t)(r.end - r.begin), dst, row_bytes);
     }
 }
 

@@ -58,10 +58,10 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst);
 
-// Prepares 32 columns of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][32], dst the place of the
-// columns' block in row 0, rows being row_bytes long.
-void ht_act_prepare_column(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
-                           void *dst, size_t row_bytes);
+// Prepares n columns, whole blocks of 32, of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][n], dst
+// the place of the columns' first block in row 0, rows being row_bytes long.
+void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
+                            uint32_t n, void *dst, size_t row_bytes);
 
 // What a thread has asked the memory for ahead of its use: the first n_lines cache lines of each of
 // the first n_rows rows at `at`. And the activations that it has just multiplied, or NULL.
