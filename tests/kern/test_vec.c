@@ -205,12 +205,18 @@ static void check_groups(const struct ht_vec_kernels *want, const struct ht_vec_
             size_t row = ht_kv_row_bytes((enum hearth_kv_type)type, d);
             struct guarded x = hard_floats(d * HT_LANES, i / N_DIMS, &seed);
             struct guarded k = filled(row * HT_LANES, 0x11), k2 = copy_of(&k);
-            for (uint32_t j = 0; j < HT_LANES; j++)
+            struct guarded v = filled(row * HT_PAGE_TOKENS, 0x22), v2 = copy_of(&v);
+            uint32_t slot = i % 2 * HT_LANES;
+            for (uint32_t j = 0; j < HT_LANES; j++) {
                 want->k_store[type](floats(&x) + j * d, d, j, k.data);
+                want->v_store[type](floats(&x) + j * d, d, slot + j, v.data);
+            }
             got->k_group[type](floats(&x), d, k2.data);
+            got->v_group[type](floats(&x), d, slot, v2.data);
             assert_memory_equal(k.data, k2.data, k.n);
-            struct guarded *all[] = {&x, &k, &k2};
-            for (int g = 0; g < 3; g++) guarded_free(all[g]);
+            assert_memory_equal(v.data, v2.data, v.n);
+            struct guarded *all[] = {&x, &k, &v, &k2, &v2};
+            for (int g = 0; g < 5; g++) guarded_free(all[g]);
         }
 }
 

@@ -87,15 +87,14 @@ static void check_same(const struct golden *g, const float *want, const struct g
 // What nobody wants is not made, and shows nowhere.
 static void check_some_wanted(const struct golden *g, const float *want, struct golden_run r,
                               const char *name) {
-    static const uint32_t one_in[] = {2, 9}, chunks[] = {0, 7, 1};
-    for (int i = 0; i < 2; i++)
-        for (int n_threads = 1; n_threads <= 3; n_threads++) {
-            r.one_in = one_in[i];
-            r.n_threads = n_threads;
-            r.chunk = chunks[(i + n_threads) % 3];
-            r.n_among = n_threads == 2 ? 3 : 0;
-            check_same(g, want, &r, name);
-        }
+    static const uint32_t one_in[] = {2, 9, 3}, chunks[] = {7, 0, 1};
+    for (int i = 0; i < 3; i++) {
+        r.one_in = one_in[i];
+        r.chunk = chunks[i];
+        r.n_threads = 1 + i;
+        r.n_among = i == 1 ? 3 : 0;
+        check_same(g, want, &r, name);
+    }
 }
 
 static void check_conditions(const char *name, const char *level, enum hearth_kv_type kv_type) {

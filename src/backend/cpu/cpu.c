@@ -196,7 +196,8 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
     p->backend = b;
     p->c = c;
     p->tiles[HT_CPU_ROWS_TOKENS].at = ht_calloc(l->max_tokens, sizeof(struct ht_cpu_tile));
-    p->tiles[HT_CPU_ROWS_OUTPUTS].at = ht_calloc(l->max_outputs + 1u, sizeof(struct ht_cpu_tile));
+    p->tiles[HT_CPU_ROWS_OUTPUTS].at =
+        ht_calloc((size_t)l->max_outputs + 1, sizeof(struct ht_cpu_tile));
     p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
     p->taken = ht_calloc((size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
     if (!p->tiles[0].at || !p->tiles[1].at || !p->counters || !p->taken) {

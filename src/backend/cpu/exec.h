@@ -330,7 +330,7 @@ void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu
 void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                       uint32_t d, size_t t, size_t h);
 // How many tokens from t on, but none from t1 on, one call of ht_cpu_store_heads takes.
-size_t ht_cpu_store_most(const struct ht_prepared *p, enum ht_cpu_store what, size_t t, size_t t1);
+size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1);
 // attention.c: bytes of a thread's attention memory; of one token's segments; query tokens that one
 // tile takes.
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim);

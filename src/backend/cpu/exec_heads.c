@@ -64,7 +64,7 @@ void ht_cpu_finish_head(const struct ht_prepared *p, const struct ht_cpu_step *s
     const struct ht_cpu_heads *how = &s->heads[i];
     uint32_t d = how->head_dim;
     for (size_t t = t0, n; t < t1; t += n, x += n * d) {
-        n = how->store == HT_CPU_STORE_NONE ? 1 : ht_cpu_store_most(p, how->store, t, t1);
+        n = how->store == HT_CPU_STORE_NONE ? 1 : ht_cpu_store_most(p, t, t1);
         for (size_t r = 0; r < n; r++) {
             if (how->store != HT_CPU_STORE_NONE)
                 ht_cpu_ask_store(p, s->layer, how->store, d, t + r, h);

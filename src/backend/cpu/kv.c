@@ -34,10 +34,9 @@ static bool goes_on(const struct ht_batch *b, size_t t, size_t u) {
     return u < b->n_tokens && b->seq[u] == b->seq[t];
 }
 
-size_t ht_cpu_store_most(const struct ht_prepared *p, enum ht_cpu_store what, size_t t, size_t t1) {
+size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1) {
     const struct ht_batch *b = p->batch;
-    bool group = what == HT_CPU_STORE_K && b->pos[t] % HT_LANES == 0 && t + HT_LANES <= t1 &&
-                 goes_on(b, t, t + HT_LANES - 1);
+    bool group = b->pos[t] % HT_LANES == 0 && t + HT_LANES <= t1 && goes_on(b, t, t + HT_LANES - 1);
     return group ? HT_LANES : 1;
 }
 
@@ -69,10 +68,10 @@ void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu
     const struct ht_vec_kernels *k = &p->backend->vec;
     enum hearth_kv_type type = p->c->limits.kv_type;
     struct place at = place_of(p, layer, what, t, h);
-    if (what == HT_CPU_STORE_V)
-        k->v_store[type](x, d, at.slot, at.at);
-    else if (n == HT_LANES)
+    if (what == HT_CPU_STORE_K && n == HT_LANES)
         k->k_group[type](x, d, at.at);
-    else
+    else if (what == HT_CPU_STORE_K)
         k->k_store[type](x, d, at.slot % HT_LANES, at.at);
+    else
+        (n == HT_LANES ? k->v_group : k->v_store)[type](x, d, at.slot, at.at);
 }

@@ -159,11 +159,19 @@ static void check_vec(struct self_test *t) {
     }
 }
 
+// Every second group position by position.
 static void store(const struct ht_vec_kernels *k, int type, const float *x, struct attention *a) {
-    for (uint32_t j = 0; j < HT_TILE; j++) {
-        k->k_store[type](x + j * HEAD_DIM, HEAD_DIM, j % HT_LANES, a->k[j / HT_LANES]);
-        k->v_store[type](x + (HT_TILE - 1 - j) * HEAD_DIM, HEAD_DIM, j % HT_PAGE_TOKENS,
-                         a->v[j / HT_PAGE_TOKENS]);
+    for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+        const float *key = x + g * HT_LANES * HEAD_DIM, *value = x + (g + 1) * HT_LANES * HEAD_DIM;
+        uint32_t slot = g * HT_LANES % HT_PAGE_TOKENS;
+        uint8_t *page = a->v[g * HT_LANES / HT_PAGE_TOKENS];
+        for (uint32_t i = 0; i < HT_LANES && g % 2 == 0; i++) {
+            k->k_store[type](key + i * HEAD_DIM, HEAD_DIM, i, a->k[g]);
+            k->v_store[type](value + i * HEAD_DIM, HEAD_DIM, slot + i, page);
+        }
+        if (g % 2 == 0) continue;
+        k->k_group[type](key, HEAD_DIM, a->k[g]);
+        k->v_group[type](value, HEAD_DIM, slot, page);
     }
 }
 

@@ -66,9 +66,11 @@ struct ht_vec_kernels {
     // By enum hearth_kv_type. Store one position's head: K into lane `slot` of a group, V as row
     // `slot` of a page's V. The numbers are those of the weight format of that name.
     void (*k_store[HT_N_KV_TYPES])(const float *k, uint32_t d, uint32_t slot, void *group);
-    // All positions of a group, k [HT_LANES][d]: what k_store makes of them one by one.
-    void (*k_group[HT_N_KV_TYPES])(const float *k, uint32_t d, void *group);
     void (*v_store[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
+    // All positions of a group, x [HT_LANES][d], `slot` being the first of V's: what k_store and
+    // v_store make of them one by one.
+    void (*k_group[HT_N_KV_TYPES])(const float *k, uint32_t d, void *group);
+    void (*v_group[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
 
     // Puts query row r of n_rows into the memory that attn_qk reads, n_rows * ht_attn_q_floats(d)
     // floats: [d / 16, rounded up][n_rows][16] elements; for i16 codes, [d / 32, rounded up]
@@ -122,6 +124,9 @@ struct ht_vec_kernels {
     static void append_v_##name(const float *v, uint32_t d, uint32_t slot, void *page) {           \
         v_append(TYPE, v, d, slot, page);                                                          \
     }                                                                                              \
+    static void group_v_##name(const float *v, uint32_t d, uint32_t slot, void *page) {            \
+        for (uint32_t i = 0; i < HT_LANES; i++, v += d) append_v_##name(v, d, slot + i, page);     \
+    }                                                                                              \
     static void qk_##name(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,        \
                           const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {   \
         qk(TYPE, q, n_rows, d, k, next, g_begin, g_end, s);                                        \
@@ -134,7 +139,8 @@ struct ht_vec_kernels {
 #define HT_KV_ENTRIES(k, name, TYPE)                                                               \
     (k)->q_load[TYPE] = q_load, (k)->k_store[TYPE] = append_k_##name,                              \
     (k)->k_group[TYPE] = group_k_##name, (k)->v_store[TYPE] = append_v_##name,                     \
-    (k)->attn_qk[TYPE] = qk_##name, (k)->attn_pv[TYPE] = pv_##name
+    (k)->v_group[TYPE] = group_v_##name, (k)->attn_qk[TYPE] = qk_##name,                           \
+    (k)->attn_pv[TYPE] = pv_##name
 
 // Bytes of an element of a page, or of its code.
 static inline uint32_t ht_kv_code_bytes(enum hearth_kv_type type) {

@@ -8,6 +8,7 @@
 //   v_mul_above(a, b): a > 0 ? a * b : 0
 //   struct w16: 16 sums of 32 bits   struct pairs: 16 pairs of 16 bits
 //   w_put(to, x, half): 16 numbers to the first or second places of 16 pairs
+//   w_zip(to, a, b): both
 //   w_zero   w_load: 16 pairs   w_set1: one pair, 16 times   w_float
 //   w_dot(sum, a, x): sum + a's first times x's first + a's second times x's second, lane by lane
 //   V_ACCS: v16s that may be accumulators, at most 24
@@ -129,6 +130,20 @@ static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) 
     uint32_t e = 0;
     for (; e + HT_LANES <= d; e += HT_LANES) w_put(to + 2 * e, codes + e, slot % 2);
     for (; e < d; e++) to[2 * e + slot % 2] = codes[e];
+}
+
+// Two positions at a time, so that every line of the page is written whole.
+static void group_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
+    int16_t a[HT_I16_MAX_DIM + HT_LANES], b[HT_I16_MAX_DIM + HT_LANES];
+    int16_t *to = (int16_t *)page + (size_t)slot * d;
+    float *steps = ht_i16_v_steps(page, d) + slot;
+    for (uint32_t i = 0; i < HT_LANES; i += 2, v += 2 * (size_t)d, to += 2 * (size_t)d) {
+        steps[i] = i16_codes(v, d, a, HT_I16_CHUNK);
+        steps[i + 1] = i16_codes(v + d, d, b, HT_I16_CHUNK);
+        uint32_t e = 0;
+        for (; e + HT_LANES <= d; e += HT_LANES) w_zip(to + 2 * e, a + e, b + e);
+        for (; e < d; e++) to[2 * e] = a[e], to[2 * e + 1] = b[e];
+    }
 }
 
 // nr query rows against ng groups; q and steps are those of the first row, of n_rows.
@@ -297,6 +312,7 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, 
 #define HT_KV_ENTRIES_I16(k)                                                                       \
     (k)->q_load[HEARTH_KV_I16] = q_load_i16, (k)->k_store[HEARTH_KV_I16] = append_k_i16,           \
     (k)->k_group[HEARTH_KV_I16] = group_k_i16, (k)->v_store[HEARTH_KV_I16] = append_v_i16,         \
-    (k)->attn_qk[HEARTH_KV_I16] = qk_i16, (k)->attn_pv[HEARTH_KV_I16] = pv_i16
+    (k)->v_group[HEARTH_KV_I16] = group_v_i16, (k)->attn_qk[HEARTH_KV_I16] = qk_i16,               \
+    (k)->attn_pv[HEARTH_KV_I16] = pv_i16
 
 #endif

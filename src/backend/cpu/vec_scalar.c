@@ -110,6 +110,10 @@ static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) 
     for (uint32_t e = 0; e < d; e++) to[2 * e] = code[e];
 }
 
+static void group_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
+    for (uint32_t i = 0; i < HT_LANES; i++, v += d) append_v_i16(v, d, slot + i, page);
+}
+
 static inline void k_append(enum hearth_kv_type type, const float *k, uint32_t d, uint32_t slot,
                             void *group) {
     if (type == HEARTH_KV_Q8_0)
@@ -308,6 +312,7 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .k_store[HEARTH_KV_I16] = append_k_i16,
         .k_group[HEARTH_KV_I16] = group_k_i16,
         .v_store[HEARTH_KV_I16] = append_v_i16,
+        .v_group[HEARTH_KV_I16] = group_v_i16,
         .attn_qk[HEARTH_KV_I16] = qk_i16,
         .attn_pv[HEARTH_KV_I16] = pv_i16,
     };

@@ -200,6 +200,11 @@ static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
 }
 
+static INLINE void w_zip(int16_t *to, const int16_t *a, const int16_t *b) {
+    UNROLL for (int i = 0; i < HT_LANES; i += 8)
+        vst2q_s16(to + 2 * i, (int16x8x2_t){{vld1q_s16(a + i), vld1q_s16(b + i)}});
+}
+
 struct w16 {
     int32x4_t a, b, c, d; // 16 sums
 };

@@ -189,6 +189,15 @@ static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     UNROLL for (int i = 0; i < HT_LANES; i++) to[2 * i + (int)half] = x[i];
 }
 
+static INLINE void w_zip(int16_t *to, const int16_t *a, const int16_t *b) {
+    __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)a);
+    __m256i y = _mm256_loadu_si256((const __m256i *)(const void *)b);
+    __m256i low = _mm256_unpacklo_epi16(x, y), high = _mm256_unpackhi_epi16(x, y);
+    __m256i *z = (__m256i *)(void *)to;
+    _mm256_storeu_si256(z, _mm256_permute2x128_si256(low, high, 0x20));
+    _mm256_storeu_si256(z + 1, _mm256_permute2x128_si256(low, high, 0x31));
+}
+
 struct w16 {
     __m256i l, h; // 16 sums
 };

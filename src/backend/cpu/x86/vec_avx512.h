@@ -190,6 +190,12 @@ static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
     _mm512_mask_storeu_epi16(to, 0x55555555u << half, v);
 }
 
+static INLINE void w_zip(int16_t *to, const int16_t *a, const int16_t *b) {
+    __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)a));
+    __m512i y = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)b));
+    _mm512_storeu_si512(to, _mm512_or_si512(x, _mm512_slli_epi32(y, 16)));
+}
+
 struct w16 {
     __m512i v; // 16 sums
 };
