@@ -9,6 +9,7 @@
 //   struct w16: 16 sums of 32 bits   struct pairs: 16 pairs of 16 bits
 //   w_put(to, x, half): 16 numbers to the first or second places of 16 pairs
 //   w_zip(to, a, b): both
+//   v_sqrt
 //   w_zero   w_load: 16 pairs   w_set1: one pair, 16 times   w_float
 //   w_dot(sum, a, x): sum + a's first times x's first + a's second times x's second, lane by lane
 //   V_ACCS: v16s that may be accumulators, at most 24
@@ -111,16 +112,50 @@ static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *
             turn_block(from + r * stride + 2 * c, stride, to + (c * HT_LANES + r) * 2);
 }
 
+// Codes of a group's positions, x [HT_LANES][d], d whole lanes and at most GROUP_DIM, and their
+// steps: of eight rows at once, a row a lane, so that none waits for its own sums and quotients.
+#define GROUP_DIM (HT_I16_CHUNK * 8)
+static INLINE void group_codes(const float *x, uint32_t d, int16_t codes[][GROUP_DIM],
+                               float *steps) {
+    enum { ROWS = 8 };
+    _Alignas(64) float sums[ROWS][HT_LANES], mosts[ROWS][HT_LANES], inverse[HT_LANES];
+    for (uint32_t first = 0; first < HT_LANES; first += ROWS, x += (size_t)ROWS * d) {
+        for (uint32_t r = 0; r < ROWS; r++) {
+            struct v16 sq = v_set1(0.0f), most = sq;
+            for (uint32_t i = 0; i < d; i += HT_LANES) {
+                struct v16 v = v_load(x + r * d + i);
+                sq = v_fma(v, v, sq);
+                most = v_max(v_abs(v), most);
+            }
+            v_store(sums[r], sq), v_store(mosts[r], most);
+        }
+        struct v16 sq = v_sums(sums, ROWS), most = v_mosts(mosts, ROWS), zero = v_set1(0.0f);
+        struct v16 step = v_max(v_div(v_sqrt(sq), v_set1(HT_I16_NORM)), // ht_i16_step
+                                v_div(most, v_set1(HT_I16_MAX)));
+        step = v_select_lt(sq, v_set1(INFINITY), step, v_set1(NAN));
+        step = v_select_lt(sq, v_set1(HT_I16_LEAST), zero, step);
+        v_store_n(steps + first, step, ROWS);
+        v_store(inverse, v_select_lt(zero, step, v_div(v_set1(1.0f), step), zero));
+        for (uint32_t r = 0; r < ROWS; r++) {
+            struct v16 by = v_set1(inverse[r]);
+            for (uint32_t i = 0; i < d; i += HT_LANES) {
+                struct v16 v = v_mul(v_load(x + r * d + i), by);
+                if (inverse[r] == 0.0f) v = by; // 0 times infinity would be NaN
+                v_store_i16(codes[first + r] + i, v);
+            }
+        }
+    }
+}
+
 static void group_k_i16(const float *k, uint32_t d, void *group) {
-    int16_t codes[HT_LANES][HT_I16_CHUNK * 8], *to = group;
-    if (d % HT_I16_CHUNK != 0 || d > HT_I16_CHUNK * 8) {
+    int16_t codes[HT_LANES][GROUP_DIM], *to = group;
+    if (d % HT_I16_CHUNK != 0 || d > GROUP_DIM) {
         for (uint32_t i = 0; i < HT_LANES; i++) append_k_i16(k + (size_t)i * d, d, i, group);
         return;
     }
-    for (uint32_t i = 0; i < HT_LANES; i++)
-        ht_i16_k_steps(group, d)[i] = i16_codes(k + (size_t)i * d, d, codes[i], HT_I16_CHUNK);
+    group_codes(k, d, codes, ht_i16_k_steps(group, d));
     for (uint32_t e = 0; e < d; e += HT_I16_CHUNK, to += HT_I16_CHUNK * HT_LANES)
-        transpose_pairs(codes[0] + e, HT_I16_CHUNK * 8, to);
+        transpose_pairs(codes[0] + e, GROUP_DIM, to);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
@@ -134,16 +169,15 @@ static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) 
 
 // Two positions at a time, so that every line of the page is written whole.
 static void group_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
-    int16_t a[HT_I16_MAX_DIM + HT_LANES], b[HT_I16_MAX_DIM + HT_LANES];
-    int16_t *to = (int16_t *)page + (size_t)slot * d;
-    float *steps = ht_i16_v_steps(page, d) + slot;
-    for (uint32_t i = 0; i < HT_LANES; i += 2, v += 2 * (size_t)d, to += 2 * (size_t)d) {
-        steps[i] = i16_codes(v, d, a, HT_I16_CHUNK);
-        steps[i + 1] = i16_codes(v + d, d, b, HT_I16_CHUNK);
-        uint32_t e = 0;
-        for (; e + HT_LANES <= d; e += HT_LANES) w_zip(to + 2 * e, a + e, b + e);
-        for (; e < d; e++) to[2 * e] = a[e], to[2 * e + 1] = b[e];
+    int16_t codes[HT_LANES][GROUP_DIM], *to = (int16_t *)page + (size_t)slot * d;
+    if (d % HT_LANES != 0 || d > GROUP_DIM) {
+        for (uint32_t i = 0; i < HT_LANES; i++, v += d) append_v_i16(v, d, slot + i, page);
+        return;
     }
+    group_codes(v, d, codes, ht_i16_v_steps(page, d) + slot);
+    for (uint32_t i = 0; i < HT_LANES; i += 2)
+        for (uint32_t e = 0; e < d; e += HT_LANES, to += 2 * HT_LANES)
+            w_zip(to, codes[i] + e, codes[i + 1] + e);
 }
 
 // nr query rows against ng groups; q and steps are those of the first row, of n_rows.

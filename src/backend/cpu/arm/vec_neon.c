@@ -112,6 +112,9 @@ static INLINE struct v16 v_sub(struct v16 x, struct v16 y) {
 static INLINE struct v16 v_mul(struct v16 x, struct v16 y) {
     return wrap(vmulq_f32(x.a, y.a), vmulq_f32(x.b, y.b), vmulq_f32(x.c, y.c), vmulq_f32(x.d, y.d));
 }
+static INLINE struct v16 v_sqrt(struct v16 x) {
+    return wrap(vsqrtq_f32(x.a), vsqrtq_f32(x.b), vsqrtq_f32(x.c), vsqrtq_f32(x.d));
+}
 static INLINE struct v16 v_div(struct v16 x, struct v16 y) {
     return wrap(vdivq_f32(x.a, y.a), vdivq_f32(x.b, y.b), vdivq_f32(x.c, y.c), vdivq_f32(x.d, y.d));
 }

@@ -101,6 +101,9 @@ static INLINE struct v16 v_sub(struct v16 a, struct v16 b) {
 static INLINE struct v16 v_mul(struct v16 a, struct v16 b) {
     return wrap(_mm256_mul_ps(a.l, b.l), _mm256_mul_ps(a.h, b.h));
 }
+static INLINE struct v16 v_sqrt(struct v16 a) {
+    return wrap(_mm256_sqrt_ps(a.l), _mm256_sqrt_ps(a.h));
+}
 static INLINE struct v16 v_div(struct v16 a, struct v16 b) {
     return wrap(_mm256_div_ps(a.l, b.l), _mm256_div_ps(a.h, b.h));
 }

@@ -80,6 +80,9 @@ static INLINE struct v16 v_sub(struct v16 a, struct v16 b) {
 static INLINE struct v16 v_mul(struct v16 a, struct v16 b) {
     return wrap(_mm512_mul_ps(a.v, b.v));
 }
+static INLINE struct v16 v_sqrt(struct v16 a) {
+    return wrap(_mm512_sqrt_ps(a.v));
+}
 static INLINE struct v16 v_div(struct v16 a, struct v16 b) {
     return wrap(_mm512_div_ps(a.v, b.v));
 }
