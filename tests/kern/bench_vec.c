@@ -57,14 +57,19 @@ static void run_pass(const struct bench *b, bool values) {
     }
 }
 
-// Nanoseconds of K and V of one head and position, stored.
-static double time_stores(const struct bench *b) {
+// Nanoseconds of K and V of one head and position, stored one by one or a group at a time.
+static double time_stores(const struct bench *b, bool groups) {
     double start = now();
-    for (uint32_t pos = 0; pos < b->n_tiles * HT_TILE; pos++) {
+    for (uint32_t pos = 0; pos < b->n_tiles * HT_TILE; pos += groups ? HT_LANES : 1) {
         uint32_t slot = pos % HT_PAGE_TOKENS;
         uint8_t *at = page_at(b, pos / HT_TILE, pos / HT_PAGE_TOKENS % HT_TILE_PAGES);
-        b->k->k_store[b->type](b->q + slot, b->d, slot % HT_LANES,
-                               at + slot / HT_LANES * b->page_bytes / (2 * HT_PAGE_GROUPS));
+        uint8_t *group = at + slot / HT_LANES * b->page_bytes / (2 * HT_PAGE_GROUPS);
+        if (groups) {
+            b->k->k_group[b->type](b->q, b->d, group);
+            b->k->v_group[b->type](b->q, b->d, slot, at + b->page_bytes / 2);
+            continue;
+        }
+        b->k->k_store[b->type](b->q + slot, b->d, slot % HT_LANES, group);
         b->k->v_store[b->type](b->q + slot, b->d, slot, at + b->page_bytes / 2);
     }
     return (now() - start) * 1e9 / (b->n_tiles * HT_TILE);
@@ -89,8 +94,8 @@ static bool bench_type(struct bench *b, const uint32_t *rows, uint32_t n_positio
     b->page_bytes = 2 * HT_PAGE_TOKENS * ht_kv_row_bytes(b->type, b->d);
     b->pages = aligned_alloc(4096, b->n_tiles * HT_TILE_PAGES * b->page_bytes);
     if (!b->pages) return false;
-    time_stores(b);
-    double store = time_stores(b);
+    time_stores(b, false);
+    double store = time_stores(b, false), groups = time_stores(b, true);
     double mb = (double)b->n_tiles * HT_TILE_PAGES * b->page_bytes / 1e6;
     for (; *rows; rows++) {
         b->n_rows = *rows;
@@ -98,9 +103,9 @@ static bool bench_type(struct bench *b, const uint32_t *rows, uint32_t n_positio
             b->k->q_load[b->type](b->q + r * b->d, b->d, b->n_rows, r, b->rows);
         double qk = rate(b, false), pv = rate(b, true), bytes = mb * 1e6 / n_positions;
         printf("%-5s %7u positions (%5.1f MB) %2u rows  q K %6.1f  p V %6.1f GMAC/s  %5.1f GB/s  "
-               "store %4.0f ns\n",
+               "store %4.0f ns, in groups %4.0f\n",
                ht_kv_type_name(b->type), n_positions, mb, *rows, qk, pv,
-               bytes / (b->n_rows * b->d / qk + b->n_rows * b->d / pv), store);
+               bytes / (b->n_rows * b->d / qk + b->n_rows * b->d / pv), store, groups);
         fflush(stdout);
     }
     free(b->pages);
@@ -135,8 +140,7 @@ int bench_vec(int argc, char **argv) {
         if (rows[r] > k.attn_rows) rows[r] = k.attn_rows;
     struct bench b = {.k = &k, .d = d};
     uint64_t seed = 1;
-    size_t q_floats = HT_ATTN_MAX_ROWS * d + 64,
-           rows_floats = HT_ATTN_MAX_ROWS * ht_attn_q_floats(d);
+    size_t q_floats = HT_LANES * d + 64, rows_floats = HT_ATTN_MAX_ROWS * ht_attn_q_floats(d);
     size_t n = q_floats + rows_floats + HT_ATTN_MAX_ROWS * (d + 2 * HT_TILE);
     float *data = aligned_alloc(64, n * sizeof *data);
     if (!data) return 1;

@@ -170,8 +170,7 @@ struct ht_prepared {
     // of the present execute
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
-    struct ht_cpu_tiles
-        tiles[2]; // HT_CPU_ROWS_TOKENS: of all tokens; _OUTPUTS: of those of outputs
+    struct ht_cpu_tiles tiles[2]; // by HT_CPU_ROWS_: of all tokens; of those of outputs
 };
 
 // compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.
