@@ -43,7 +43,8 @@ static INLINE float head_codes(const int nv, const float *x, int16_t *codes, siz
     return step;
 }
 
-static INLINE float i16_codes(const float *x, uint32_t n, int16_t *codes, size_t stride) {
+static __attribute__((noinline)) float i16_codes(const float *x, uint32_t n, int16_t *codes,
+                                                 size_t stride) {
     if (n == 128) return head_codes(8, x, codes, stride);
     if (n == 64) return head_codes(4, x, codes, stride);
     struct v16 sq = v_set1(0.0f), most = sq;
@@ -115,8 +116,8 @@ static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *
 // Codes of a group's positions, x [HT_LANES][d], d whole lanes and at most GROUP_DIM, and their
 // steps: of eight rows at once, a row a lane, so that none waits for its own sums and quotients.
 #define GROUP_DIM (HT_I16_CHUNK * 8)
-static INLINE void group_codes(const float *x, uint32_t d, int16_t codes[][GROUP_DIM],
-                               float *steps) {
+static __attribute__((noinline)) void group_codes(const float *x, uint32_t d,
+                                                  int16_t codes[][GROUP_DIM], float *steps) {
     enum { ROWS = 8 };
     _Alignas(64) float sums[ROWS][HT_LANES], mosts[ROWS][HT_LANES], inverse[HT_LANES];
     for (uint32_t first = 0; first < HT_LANES; first += ROWS, x += (size_t)ROWS * d) {
