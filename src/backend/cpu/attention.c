@@ -213,7 +213,7 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
                            ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes + first, row_bytes);
 }
 
-// The lines that store_rows will write: another thread had them last, so they are asked for before
+// The lines that store_heads will write: another thread had them last, so they are asked for before
 // the work.
 static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        const struct work *w, uint32_t h0) {
@@ -226,12 +226,6 @@ static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
         const uint8_t *y = ht_cpu_rows_at(p, s->prep, 0) + row + first;
         for (size_t i = 0; i < n; i += 64) __builtin_prefetch(y + i, 1, 2);
     }
-}
-
-static void store_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
-                       uint32_t h0, int thread) {
-    uint32_t n = w->task.n_kv * w->n_heads;
-    store_heads(p, s, w->task.tile->row, w->n_rows / n, h0, n, w->acc, w->all_l, thread);
 }
 
 // The tiles of one segment, from position `base` on.
@@ -282,7 +276,8 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
         ask_output(p, s, &w, task.kv_head * group + h);
         load_rows(p, s, &w, task.kv_head * group + h);
         fold_all(p, s, &w);
-        store_rows(p, s, &w, task.kv_head * group + h, thread);
+        store_heads(p, s, tile->row, tile->n_tokens, task.kv_head * group + h,
+                    (size_t)task.n_kv * w.n_heads, w.acc, w.all_l, thread);
     }
 }
 
@@ -361,7 +356,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
 // one, since each row's operations wait for each other.
 static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
     const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
-    if (tiles->n < tiles->n_tokens) return 1;
+    if (tiles->n < ht_cpu_n_queries(p, s)) return 1;
     return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
 }
 

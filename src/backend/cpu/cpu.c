@@ -228,7 +228,6 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
 static void add_to_tiles(struct ht_cpu_tiles *tiles, const struct ht_batch *b, uint32_t t,
                          uint32_t tile_tokens) {
     struct ht_cpu_tile *last = tiles->n ? &tiles->at[tiles->n - 1] : NULL;
-    tiles->n_tokens++;
     if (last && last->row + last->n_tokens == t && b->seq[t] == b->seq[t - 1] &&
         last->n_tokens < tile_tokens)
         last->n_tokens++;
@@ -266,7 +265,7 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
     const struct ht_plan *plan = p->c->plan;
     p->batch = b;
     p->mode = b->n_tokens == 1 ? HT_CPU_FEW : HT_CPU_MANY;
-    for (int i = 0; i < 2; i++) p->tiles[i].n = p->tiles[i].n_tokens = 0;
+    for (int i = 0; i < 2; i++) p->tiles[i].n = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
         if (plan->steps[i].op == HT_OP_ATTENTION) {
             find_tiles(p, ht_attn_tile_tokens(&p->backend->vec, plan->steps[i].u.attn.n_heads,

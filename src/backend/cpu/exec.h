@@ -153,7 +153,7 @@ struct ht_cpu_tile {
 };
 struct ht_cpu_tiles {
     struct ht_cpu_tile *at;
-    uint32_t n, n_tokens; // of all of them
+    uint32_t n;
 };
 
 struct ht_prepared {
@@ -215,7 +215,10 @@ static inline void ht_cpu_wanted_rows(const struct ht_prepared *p, uint32_t tens
     *end = b->n_outputs ? b->outputs[b->n_outputs - 1] + (size_t)1 : 0;
 }
 
-// The tokens that an attention step works on.
+// The tokens that an attention step works on: how many, and in tiles.
+static inline uint32_t ht_cpu_n_queries(const struct ht_prepared *p, const struct ht_cpu_step *s) {
+    return s->some_rows ? p->batch->n_outputs : p->batch->n_tokens;
+}
 static inline const struct ht_cpu_tiles *ht_cpu_tiles_of(const struct ht_prepared *p,
                                                          const struct ht_cpu_step *s) {
     return &p->tiles[s->some_rows ? HT_CPU_ROWS_OUTPUTS : HT_CPU_ROWS_TOKENS];

@@ -181,7 +181,7 @@ static void count_experts(struct ht_prepared *p, const struct ht_cpu_step *s, st
 static void count_attention(struct ht_prepared *p, const struct ht_cpu_step *s, struct kind *k) {
     const struct ht_batch *b = p->batch;
     double pos_bytes = (double)p->c->kv_page_bytes / HT_PAGE_TOKENS, macs = 0;
-    uint32_t n_rows = s->some_rows ? b->n_outputs : b->n_tokens, before = 0;
+    uint32_t n_rows = ht_cpu_n_queries(p, s), before = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         uint32_t t = s->some_rows ? b->outputs[i] : i;
         uint32_t n = b->pos[t] + 1, seen = s->window && n > s->window ? s->window : n;

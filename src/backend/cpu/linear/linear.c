@@ -59,20 +59,25 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
 
 void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
                             uint32_t n, void *dst, size_t row_bytes) {
+    enum { TOGETHER = 16 }; // blocks that a level takes at once, at most
+    _Alignas(64) struct ht_act_q8 lines[TOGETHER];
     uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
-    if (n_blocks == 1 || n_rows == 1) {
-        k->act_q8(x, n_rows * n, dst, n_blocks == 1 ? row_bytes : sizeof(struct ht_act_q8));
+    uint8_t *to = dst;
+    if (n_blocks == 1) {
+        k->act_q8(x, n_rows * n, dst, row_bytes);
         return;
     }
-    // As many blocks at once as a level takes, of several rows where rows are short.
-    for (uint32_t left = n_rows * n_blocks, m; left > 0; left -= m) {
-        _Alignas(64) struct ht_act_q8 lines[16];
-        m = left < 16 ? left : 16;
+    if (n_rows == 1 || n_blocks >= TOGETHER) {
+        for (; row < n_rows; row++, x += n)
+            k->act_q8(x, n, (void *)(to + row * row_bytes), sizeof *lines);
+        return;
+    }
+    for (uint32_t left = n_rows * n_blocks, m; left > 0; left -= m) { // short rows: of several
+        m = left < TOGETHER ? left : TOGETHER;
         k->act_q8(x, m * HT_Q8_BLOCK, lines, sizeof *lines);
         x += m * HT_Q8_BLOCK;
         for (uint32_t i = 0; i < m; i++) {
-            memcpy((uint8_t *)dst + row * row_bytes + col * sizeof *lines, &lines[i],
-                   sizeof *lines);
+            memcpy(to + row * row_bytes + col * sizeof *lines, &lines[i], sizeof *lines);
             if (++col == n_blocks) col = 0, row++;
         }
     }

@@ -6,8 +6,7 @@
 #ifndef HT_LINEAR_ACT_H
 #define HT_LINEAR_ACT_H
 
-#define ACT_BLOCKS LANES
-#define ACT_FLOATS (ACT_BLOCKS * HT_Q8_BLOCK)
+#define ACT_FLOATS (LANES * HT_Q8_BLOCK)
 
 // v[i] lane b: element i of block b.
 INLINE void load_blocks(const float *x, vf v[HT_Q8_BLOCK]) {
@@ -64,7 +63,7 @@ INLINE vi round_four(const vf *v, vf inverse, vi *sum) {
     return pack_four(q);
 }
 
-// ACT_BLOCKS blocks, of which only the first n are stored. False, and nothing done, where one holds
+// LANES blocks, of which only the first n are stored. False, and nothing done, where one holds
 // an infinity or a NaN.
 INLINE bool quantise_blocks(const float *x, uint32_t n, struct ht_act_q8 *dst, size_t dst_step) {
     vf v[HT_Q8_BLOCK], inverse[HT_N_TOPS], error[HT_N_TOPS];
@@ -102,11 +101,11 @@ static void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, 
          k += n * HT_Q8_BLOCK, dst = ht_act_block(dst, n, dst_step)) {
         float last[ACT_FLOATS];
         const float *from = x + k;
-        n = (n_in - k) / HT_Q8_BLOCK < ACT_BLOCKS ? (n_in - k) / HT_Q8_BLOCK : ACT_BLOCKS;
+        n = (n_in - k) / HT_Q8_BLOCK < LANES ? (n_in - k) / HT_Q8_BLOCK : LANES;
         // Blocks of a column lie far apart: the next ones' lines are asked for.
         for (uint32_t b = 0; b < n; b++)
-            __builtin_prefetch(ht_act_block(dst, b + ACT_BLOCKS, dst_step), 1);
-        if (n < ACT_BLOCKS) {
+            __builtin_prefetch(ht_act_block(dst, b + LANES, dst_step), 1);
+        if (n < LANES) {
             for (uint32_t i = 0; i < ACT_FLOATS; i += LANES)
                 store_floats(last + i, i < n * HT_Q8_BLOCK ? load_floats(from + i) : splat(0));
             from = last;
