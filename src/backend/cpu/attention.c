@@ -360,21 +360,41 @@ static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_
     return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
 }
 
-// The thread's own heads, tile after tile.
-static void run_own_heads(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+// What a thread owns: KV heads [begin, end), `together` in a task, tile after tile.
+struct own {
+    const struct ht_cpu_tiles *tiles;
+    uint32_t begin, end, together, n_tasks;
+};
+
+static struct own own_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     size_t begin, end;
     ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
-    const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
-    uint32_t n = heads_together(p, s), last = (uint32_t)end;
-    for (uint32_t h = (uint32_t)begin; h < last; h += n) {
-        n = min_u32(n, last - h);
-        for (uint32_t i = 0; i < tiles->n; i++) {
-            struct task task = {&tiles->at[i], h, n}, next = {0};
-            uint32_t then = i + 1 < tiles->n ? h : h + n;
-            if (then < last)
-                next = (struct task){&tiles->at[(i + 1) % tiles->n], then, min_u32(n, last - then)};
-            run_task(p, s, task, next, thread);
-        }
+    struct own o = {.tiles = ht_cpu_tiles_of(p, s), .begin = (uint32_t)begin, .end = (uint32_t)end};
+    o.together = heads_together(p, s);
+    o.n_tasks = (o.end - o.begin + o.together - 1) / o.together * o.tiles->n;
+    return o;
+}
+
+// Task i; none behind the last.
+static struct task own_task(const struct own *o, uint32_t i) {
+    if (i >= o->n_tasks) return (struct task){0};
+    uint32_t h = o->begin + i / o->tiles->n * o->together;
+    return (struct task){&o->tiles->at[i % o->tiles->n], h, min_u32(o->together, o->end - h)};
+}
+
+// `taken` of an owner is 0 until what its tasks read is there, then 1 more than were taken. So a
+// thread that has done its own may take another's, with no barrier in front of attention.
+static void run_owned(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    bool shares = p->mode == HT_CPU_MANY;
+    for (int k = 0, n_threads = shares ? p->c->n_threads : 1; k < n_threads; k++) {
+        int owner = (thread + k) % p->c->n_threads;
+        struct own o = own_of(p, s, owner);
+        atomic_uint *taken = ht_cpu_taken(p, s, owner);
+        if (k == 0) atomic_store_explicit(taken, 1, memory_order_release);
+        if (k > 0 && atomic_load_explicit(taken, memory_order_acquire) == 0) continue;
+        for (uint32_t i;
+             (i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) - 1) < o.n_tasks;)
+            run_task(p, s, own_task(&o, i), own_task(&o, i + 1), thread);
     }
 }
 
@@ -385,7 +405,7 @@ static struct task task_at(const struct ht_cpu_tiles *tiles, uint32_t n_kv_heads
 
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (p->c->own_heads) {
-        run_own_heads(p, s, thread);
+        run_owned(p, s, thread);
         return;
     }
     if (p->mode == HT_CPU_FEW) {

@@ -118,8 +118,9 @@ uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *
             touch(a, &n, s->out[1], true, HT_PART_ANY);
             break;
         }
-        touch(a, &n, s->out[0], true, c->own_heads ? HT_PART_KV : HT_PART_ANY);
-        touch(a, &n, s->prep, true, c->own_heads ? HT_PART_KV : HT_PART_ANY);
+        // Threads with nothing left of their own take from others what those have ready (attention.c).
+        touch(a, &n, s->out[0], true, few ? HT_PART_KV : HT_PART_ANY);
+        touch(a, &n, s->prep, true, few ? HT_PART_KV : HT_PART_ANY);
         break;
     case HT_CPU_ATTN_JOIN:
         if (!few) break;
