@@ -45,13 +45,15 @@ static void find_tile(const struct bench *b, uint32_t tile, const void **k, cons
 // Every tile once.
 static void run_pass(const struct bench *b, bool values) {
     const void *k[HT_TILE_GROUPS], *v[HT_TILE_PAGES], *k2[HT_TILE_GROUPS], *v2[HT_TILE_PAGES];
+    const void *next[HT_TILE_GROUPS];
     float c[HT_ATTN_MAX_ROWS];
     for (int r = 0; r < HT_ATTN_MAX_ROWS; r++) c[r] = 0.75f;
     for (uint32_t t = 0; t < b->n_tiles; t++) {
         find_tile(b, t, k, v);
         find_tile(b, t + 1, k2, v2);
+        for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) next[g] = v2[g / HT_PAGE_GROUPS];
         if (values)
-            b->k->attn_pv[b->type](b->acc, b->p, c, b->n_rows, b->d, v, v2, 0, HT_TILE);
+            b->k->attn_pv[b->type](b->acc, b->p, c, b->n_rows, b->d, v, next, 0, HT_TILE);
         else
             b->k->attn_qk[b->type](b->rows, b->n_rows, b->d, k, k2, 0, HT_TILE_GROUPS, b->s);
     }

@@ -335,7 +335,7 @@ static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kern
             struct guarded acc = random_floats(rows * d, &seed), acc2 = copy_of(&acc);
             struct guarded p = random_floats(rows * HT_TILE, &seed), pages[HT_TILE_PAGES];
             struct guarded c = random_floats(rows, &seed);
-            const void *v[HT_TILE_PAGES] = {0};
+            const void *v[HT_TILE_PAGES] = {0}, *next[HT_TILE_GROUPS] = {0};
             for (uint32_t j = 0; type == HEARTH_KV_I16 && j < rows * HT_TILE; j++) {
                 float *w = &floats(&p)[j]; // weights; 0 outside, as softmax leaves it
                 *w = j % HT_TILE < begin || j % HT_TILE >= end ? 0.0f : fabsf(*w);
@@ -346,8 +346,8 @@ static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kern
                 pages[g] = random_page(type, d, HT_PAGE_TOKENS, &seed);
                 v[g] = pages[g].data;
             }
-            want->attn_pv[type](floats(&acc), floats(&p), floats(&c), rows, d, v, v, begin, end);
-            got->attn_pv[type](floats(&acc2), floats(&p), floats(&c), rows, d, v, v, begin, end);
+            want->attn_pv[type](floats(&acc), floats(&p), floats(&c), rows, d, v, next, begin, end);
+            got->attn_pv[type](floats(&acc2), floats(&p), floats(&c), rows, d, v, next, begin, end);
             same(&acc, &acc2, "attn_pv", d);
             for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++)
                 guarded_free(&pages[g]);
@@ -476,13 +476,13 @@ static double formula_error(enum hearth_kv_type type, uint32_t d, bool round, ui
     float m = -INFINITY, l[1][HT_LANES] = {0};
     for (uint32_t base = 0; base < N; base += HT_TILE) {
         uint32_t n = N - base < HT_TILE ? N - base : HT_TILE;
-        const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]};
-        for (uint32_t g = 0; g < 4; g++) kg[g] = kp[base / 16 + g];
+        const void *kg[4], *vg[2] = {vp[base / 32], vp[base / 32 + 1]}, *next[4];
+        for (uint32_t g = 0; g < 4; g++) kg[g] = kp[base / 16 + g], next[g] = vg[g / 2];
         k.q_load[type](q, d, 1, 0, row);
         k.attn_qk[type](row, 1, d, kg, kg, 0, (n + 15) / 16, s);
         float c;
         k.attn_softmax(s, 1, &(uint32_t){0}, &n, 0.25f, 0.0f, &m, l, &c);
-        k.attn_pv[type](acc, s, &c, 1, d, vg, vg, 0, n);
+        k.attn_pv[type](acc, s, &c, 1, d, vg, next, 0, n);
     }
     double sum = 0, want[D] = {0}, error = 0;
     for (int j = 0; j < N; j++) {

@@ -17,7 +17,7 @@ struct task {
 // Where a KV head's groups of K and V rows of a tile of positions lie, and what may be fetched.
 struct pages {
     const void *k[HT_TILE_GROUPS], *v[HT_TILE_PAGES];
-    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_PAGES];
+    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_GROUPS]; // of 16 positions each
 };
 
 // A thread's memory, carved from ht_cpu_own_attn.
@@ -78,42 +78,47 @@ static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, 
     for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
 }
 
-// Where the K groups and V rows of page i of a tile lie, the page being that of a position of a
-// task's KV head; past the task's last page, that one again.
-static void find_page(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
-                      uint32_t kv, uint32_t pos, uint32_t i, const void **k, const void **v) {
-    size_t row_bytes = p->c->kv_row_bytes;
+// Where a KV head's K and V lie in the page of a position; past a task's last page, in that one.
+static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                              struct task task, uint32_t kv, uint32_t pos) {
     const struct ht_cpu_tile *t = task.tile;
     uint32_t last = (t->pos + t->n_tokens - 1) / HT_PAGE_TOKENS;
     uint32_t page = t->pages[min_u32(pos / HT_PAGE_TOKENS, last)];
-    const uint8_t *at = ht_kv_head(p, s->layer, page, task.kv_head + kv);
-    for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
-        k[i * HT_PAGE_GROUPS + g] = at + g * HT_LANES * row_bytes;
-    v[i] = at + HT_PAGE_TOKENS * row_bytes;
+    return ht_kv_head(p, s->layer, page, task.kv_head + kv);
 }
 
 // The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
 // fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
-// the next one's, and where nothing comes later, that of the next KV head. A task's last tile may
-// be short, and has no time to fetch all of the next task's first.
+// the next one's, and where nothing comes later, that of the next KV head; but no group of
+// positions that nobody will look at. A task's last tile may be short, and has no time to fetch all
+// of the next task's first.
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t kv, uint32_t base) {
     struct pages *at = &w->pages[kv];
+    size_t k_bytes = HT_LANES * p->c->kv_row_bytes, v_at = HT_PAGE_GROUPS * k_bytes;
     uint32_t end = (w->hi[w->n_rows - 1] + HT_PAGE_TOKENS - 1) / HT_PAGE_TOKENS * HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
         struct task task = w->task;
-        uint32_t pos = base + i * HT_PAGE_TOKENS;
-        find_page(p, s, task, kv, pos, i, at->k, at->v);
+        uint32_t pos = base + i * HT_PAGE_TOKENS, next_kv = kv;
+        const uint8_t *here = page_of(p, s, task, kv, pos);
         pos += HT_TILE;
-        uint32_t next_kv = kv;
         if (pos >= end && w->next.tile) {
             task = w->next;
             pos = pos - end + first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+            next_kv = kv < task.n_kv ? kv : 0;
         } else if (pos >= end) {
             pos -= HT_TILE;
             next_kv++;
         }
-        find_page(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos, i, at->next_k, at->next_v);
+        uint32_t seen = next_kv < task.n_kv ? task.tile->pos + task.tile->n_tokens : 0;
+        const uint8_t *then = page_of(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos);
+        at->v[i] = here + v_at;
+        for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++) {
+            const uint8_t *next = pos + g * HT_LANES < seen ? then : here;
+            at->k[i * HT_PAGE_GROUPS + g] = here + g * k_bytes;
+            at->next_k[i * HT_PAGE_GROUPS + g] = next + g * k_bytes;
+            at->next_v[i * HT_PAGE_GROUPS + g] = next + v_at;
+        }
     }
 }
 

@@ -178,9 +178,10 @@ static void store(const struct ht_vec_kernels *k, int type, const float *x, stru
 static void attend(const struct ht_vec_kernels *k, int type, const float *x, uint32_t n_rows,
                    struct attention *a) {
     enum { LO = 3, HI = 61 };
-    const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES];
+    const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES], *next[HT_TILE_GROUPS];
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
-    for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
+    for (int i = 0; i < HT_TILE_GROUPS; i++)
+        groups[i] = a->k[i], next[i] = a->v[i / HT_PAGE_GROUPS];
     for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
     memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
     memcpy(a->sum, x, n_rows * HEAD_DIM * sizeof *a->sum);
@@ -195,7 +196,7 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
         hi[r] = HI;
     }
     k->attn_softmax(a->s, n_rows, lo, hi, 0.125f, n_rows % 2 ? 0.0f : 7.0f, a->m, a->l, a->c);
-    k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, pages, LO, HI);
+    k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, next, LO, HI);
     k->attn_join(a->m, a->l, a->acc, n_rows, HEAD_DIM, a->all_m, a->all_l, a->sum);
 }
 

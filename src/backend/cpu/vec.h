@@ -100,7 +100,7 @@ struct ht_vec_kernels {
     // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p; for
     // i16 in one sum of codes, over whole groups of 16, so what lies outside has to have a p of 0.
     // acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages' V (those outside the range are not
-    // looked at); next: as above.
+    // looked at); next: as above, a page's V for each of HT_TILE_GROUPS groups of 16 positions.
     void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_rows,
                                    uint32_t d, const void *const *v, const void *const *next,
                                    uint32_t j_begin, uint32_t j_end);

@@ -291,7 +291,7 @@ static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
         for (uint32_t i = j; i < stop; i += 2, at += 2 * d) {
             struct pairs row[8];
             UNROLL for (int x = 0; x < nv; x++) {
-                fetch(next[page], (at + (size_t)x * 2 * HT_LANES) * sizeof(int16_t));
+                fetch(next[i / HT_LANES], (at + (size_t)x * 2 * HT_LANES) * sizeof(int16_t));
                 row[x] = w_load((const int16_t *)v[page] + at + (size_t)x * 2 * HT_LANES);
             }
             UNROLL for (int r = 0; r < nr; r++) {
@@ -332,7 +332,8 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, 
     begin = begin / HT_LANES;
     end = (end + HT_LANES - 1) / HT_LANES;
     for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
-        fetch(ht_i16_v_steps(next[i], d), 0), fetch(ht_i16_v_steps(next[i], d), 64);
+        UNROLL for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
+            fetch(ht_i16_v_steps(next[i * HT_PAGE_GROUPS + g], d), 64 * g);
     if (begin == 0 && end == HT_TILE_GROUPS)
         weight_codes(p, n_rows, v, d, 0, HT_TILE_GROUPS, codes, steps);
     else

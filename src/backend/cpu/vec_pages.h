@@ -189,7 +189,7 @@ static INLINE void scale_weights(const int nr, const int nb, const float *p, uin
         UNROLL for (int b = 0; b < nb; b++) {
             uint32_t page = j / HT_PAGE_TOKENS, slot = j % HT_PAGE_TOKENS;
             struct v16 scales = v_load_f16(ht_kv_v_scales(v[page], d, first + (uint32_t)b) + slot);
-            fetch(ht_kv_v_scales(next[page], d, first + (uint32_t)b), 0);
+            fetch(ht_kv_v_scales(next[j / HT_LANES], d, first + (uint32_t)b), 0);
             UNROLL for (int r = 0; r < nr; r++)
                 v_store(w + (r * nb + b) * HT_TILE + j, v_mul(v_load(p + r * HT_TILE + j), scales));
         }
@@ -220,7 +220,7 @@ static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type
         for (const float *w = p + j; w < p + stop; w++, at += d) {
             struct v16 row[8];
             UNROLL for (int i = 0; i < nv; i += per_line)
-                fetch(next[page], (at + i * HT_LANES) * ht_kv_code_bytes(type));
+                fetch(next[(w - p) / HT_LANES], (at + i * HT_LANES) * ht_kv_code_bytes(type));
             UNROLL for (int i = 0; i < nv; i++) row[i] =
                 n < HT_LANES ? page_load_n(type, v[page], at, n)
                              : page_load(type, v[page], at + i * HT_LANES);
