@@ -118,7 +118,7 @@ uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *
             touch(a, &n, s->out[1], true, HT_PART_ANY);
             break;
         }
-        // Threads with nothing left of their own take from others what those have ready (attention.c).
+        // Threads that have done their own take what others have ready (attention.c).
         touch(a, &n, s->out[0], true, few ? HT_PART_KV : HT_PART_ANY);
         touch(a, &n, s->prep, true, few ? HT_PART_KV : HT_PART_ANY);
         break;
