@@ -220,10 +220,46 @@ static void check_groups(const struct ht_vec_kernels *want, const struct ht_vec_
         }
 }
 
+// Positions one by one into rows: the same bytes as scalar's after each, and columns as k_store has
+// them, whether the group is full or turned for a reader. A group in columns goes on in columns.
+static void check_key_rows(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    uint64_t seed = 7;
+    for (uint32_t i = 0; i < 7 * N_DIMS * HT_N_KV_TYPES; i++) {
+        enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
+        uint32_t d = dims[i / HT_N_KV_TYPES % N_DIMS],
+                 begin = i % 3 == 0 ? kern_random(&seed) % 16 : 0;
+        assert_true(!want->k_row[type] == !got->k_row[type]);
+        if (!got->k_row[type] || !holds(type, d)) continue;
+        struct guarded x = hard_floats(d * HT_LANES, i / N_DIMS, &seed);
+        struct guarded k = filled(ht_kv_row_bytes(type, d) * HT_LANES, 0x11);
+        struct guarded k2 = copy_of(&k), columns = copy_of(&k), to = copy_of(&k), to2 = copy_of(&k);
+        for (uint32_t j = 0; j < HT_LANES; j++) {
+            const float *row = floats(&x) + j * d;
+            want->k_store[type](row, d, j, columns.data);
+            (j < begin ? want->k_store : want->k_row)[type](row, d, j, k.data);
+            (j < begin ? want->k_store : got->k_row)[type](row, d, j, k2.data);
+            assert_memory_equal(k.data, k2.data, k.n);
+            const void *t = want->k_turn[type](k.data, d, j + 1, to.data);
+            const void *t2 = got->k_turn[type](k2.data, d, j + 1, to2.data);
+            bool turns = begin == 0 && j < HT_LANES - 1;
+            assert_ptr_equal(t, turns ? to.data : k.data);
+            assert_ptr_equal(t2, turns ? to2.data : k2.data);
+            for (uint32_t at = 0; at < columns.n; at += 4) // of 32 bits each, by positions
+                if (at / 4 % HT_LANES <= j) {
+                    assert_memory_equal((const uint8_t *)t + at, columns.data + at, 4);
+                    assert_memory_equal((const uint8_t *)t2 + at, columns.data + at, 4);
+                }
+        }
+        struct guarded *all[] = {&x, &k, &k2, &columns, &to, &to2};
+        for (int g = 0; g < 6; g++) guarded_free(all[g]);
+    }
+}
+
 static void test_stores(void **state) {
     (void)state;
     each_level(check_stores);
     each_level(check_groups);
+    each_level(check_key_rows);
 }
 
 // n positions of a head, in the layout of a K group or of a page's V: scalar stores.

@@ -6,6 +6,7 @@
 // shows.
 #include <string.h>
 
+#include "backend/cpu/ask.h"
 #include "backend/cpu/exec.h"
 
 // A KV head and a tile of tokens, or several and one token.
@@ -22,10 +23,11 @@ struct pages {
 
 // A thread's memory, carved from ht_cpu_own_attn.
 struct work {
-    float *q;   // query rows as q_load puts them
-    float *s;   // [n_rows][HT_TILE] scores, then weights
-    float *seg; // [n_rows][head_dim] of this segment
-    float *acc; // [n_rows][head_dim] of the segments before, where there are several
+    float *q;      // query rows as q_load puts them
+    float *s;      // [n_rows][HT_TILE] scores, then weights
+    float *seg;    // [n_rows][head_dim] of this segment
+    float *acc;    // [n_rows][head_dim] of the segments before, where there are several
+    float *turned; // a group of K that lay in rows, as attn_qk reads it
     float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS]; // likewise; an l of 0: there were none
     float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment (attn_softmax)
     float c[HT_ATTN_MAX_ROWS];
@@ -39,8 +41,9 @@ struct work {
 };
 
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
-    return (uint64_t)k->attn_rows * (2ull * head_dim + ht_attn_q_floats(head_dim) + HT_TILE) *
-           sizeof(float);
+    uint64_t row = 2ull * head_dim + ht_attn_q_floats(head_dim) + HT_TILE;
+    return k->attn_rows * row * sizeof(float) +
+           HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, head_dim); // the type that lies in rows
 }
 
 uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
@@ -91,7 +94,8 @@ static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_s
 // fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
 // the next one's, and where nothing comes later, that of the next KV head; but no group of
 // positions that nobody will look at. A task's last tile may be short, and has no time to fetch all
-// of the next task's first.
+// of the next task's first. Where their memory's pages are is asked here, all at once, since the
+// kernels' asking would wait for one after the other (ask.h).
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t kv, uint32_t base) {
     struct pages *at = &w->pages[kv];
@@ -113,6 +117,7 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
         uint32_t seen = next_kv < task.n_kv ? task.tile->pos + task.tile->n_tokens : 0;
         const uint8_t *then = page_of(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos);
         at->v[i] = here + v_at;
+        if (pos < seen) ht_ask_pages(then, 2 * v_at);
         for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++) {
             const uint8_t *next = pos + g * HT_LANES < seen ? then : here;
             at->k[i * HT_PAGE_GROUPS + g] = here + g * k_bytes;
@@ -120,6 +125,15 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
             at->next_v[i * HT_PAGE_GROUPS + g] = next + v_at;
         }
     }
+}
+
+// The last group of a task's positions may lie in rows; the others are full.
+static void turn_last(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t kv, uint32_t base) {
+    uint32_t end = w->hi[w->n_rows - 1], n = end % HT_LANES, g = (end - base) / HT_LANES;
+    if (!p->c->k_rows || n == 0 || end <= base || g >= HT_TILE_GROUPS) return;
+    const void **k = &w->pages[kv].k[g];
+    *k = p->backend->vec.k_turn[p->c->limits.kv_type](*k, s->head_dim, n, w->turned);
 }
 
 // One tile of positions from `base` on, for the query rows that see any of it. Rows are in rising
@@ -142,6 +156,7 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     for (uint32_t kv = 0; kv < w->task.n_kv; kv++) {
         const struct pages *at = &w->pages[kv];
         find_pages(p, s, w, kv, base);
+        turn_last(p, s, w, kv, base);
         k->attn_qk[type](w->q + kv * w->kv_rows * ht_attn_q_floats(d), w->kv_rows, d, at->k,
                          at->next_k, any_lo / HT_LANES, (any_hi + HT_LANES - 1) / HT_LANES,
                          w->s + kv * w->kv_rows * HT_TILE);
@@ -263,6 +278,7 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
                          .s = own + rows * q,
                          .seg = own + rows * (q + HT_TILE),
                          .acc = own + rows * (q + HT_TILE + d),
+                         .turned = own + rows * (q + HT_TILE + 2 * d),
                          .task = task,
                          .next = next};
 }

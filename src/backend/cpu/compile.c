@@ -415,6 +415,7 @@ enum hearth_status ht_cpu_compile(const struct ht_backend *be, const struct ht_p
     c->limits = *l;
     c->n_threads = ht_team_size(be->team);
     c->own_heads = heads_divide(p, c->n_threads);
+    c->k_rows = c->own_heads && be->vec.k_row[l->kv_type];
     struct ht_builder b = {.c = c, .p = p, .err = err};
     if (builder_init(&b))
         compile_steps(&b);

@@ -122,6 +122,7 @@ struct ht_compiled {
     struct ht_limits limits;
     int n_threads;
     bool own_heads; // a thread owns KV heads from projection to attention
+    bool k_rows;    // so an unfinished group of K lies in rows (vec.h, k_row)
     struct ht_cpu_step *steps;
     struct ht_cpu_tensor *tensors;
     uint32_t n_steps, n_tensors, cap_steps, cap_tensors;
@@ -327,9 +328,14 @@ uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, 
 // Stores the K or V, x [n][d], of KV head h of the batch's tokens [t, t + n).
 void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                         uint32_t d, size_t t, size_t n, size_t h, const float *x);
-// Asks for the places that are next behind token t's: of a sequence that goes on those of HT_LANES
-// positions later, a part each time, since many at once would be waited for.
+// Asks for the places of those of tokens [t, t1) that are the first of their sequences, many of
+// them at once since they lie far apart (ask.h).
+#define HT_CPU_ASK_AHEAD 16
 void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                      uint32_t d, size_t t, size_t t1, size_t h);
+// Asks for the place HT_LANES tokens behind t if that is of the same sequence, a part each time,
+// since lines of one place would be waited for if they were asked for at once.
+void ht_cpu_ask_later(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                       uint32_t d, size_t t, size_t h);
 // How many tokens from t on, but none from t1 on, one call of ht_cpu_store_heads takes.
 size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1);

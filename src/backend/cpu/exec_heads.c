@@ -66,8 +66,12 @@ void ht_cpu_finish_head(const struct ht_prepared *p, const struct ht_cpu_step *s
     for (size_t t = t0, n; t < t1; t += n, x += n * d) {
         n = how->store == HT_CPU_STORE_NONE ? 1 : ht_cpu_store_most(p, t, t1);
         for (size_t r = 0; r < n; r++) {
-            if (how->store != HT_CPU_STORE_NONE)
-                ht_cpu_ask_store(p, s->layer, how->store, d, t + r, h);
+            if (how->store != HT_CPU_STORE_NONE) {
+                size_t next = t + r + HT_CPU_ASK_AHEAD, end = next + HT_CPU_ASK_AHEAD;
+                ht_cpu_ask_later(p, s->layer, how->store, d, t + r, h);
+                if ((t + r - t0) % HT_CPU_ASK_AHEAD == 0)
+                    ht_cpu_ask_store(p, s->layer, how->store, d, next, end < t1 ? end : t1, h);
+            }
             turn_head(p, how, t + r, x + r * d, x + r * d);
         }
         if (how->store != HT_CPU_STORE_NONE)
@@ -86,7 +90,8 @@ void ht_cpu_run_kv_append(struct ht_prepared *p, const struct ht_cpu_step *s, in
         for (size_t h = h0; h < h1; h++)
             for (uint32_t i = 0; i < 2; i++) {
                 enum ht_cpu_store what = i == 0 ? HT_CPU_STORE_K : HT_CPU_STORE_V;
-                ht_cpu_ask_store(p, s->layer, what, d, t, h);
+                ht_cpu_ask_later(p, s->layer, what, d, t, h);
+                if (t + 1 < t1) ht_cpu_ask_store(p, s->layer, what, d, t + 1, t + 2, h);
                 ht_cpu_store_heads(p, s->layer, what, d, t, 1, h, head_of(p, s->in[i], t, h, d));
             }
 }

@@ -40,27 +40,40 @@ size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1) {
     return group ? HT_LANES : 1;
 }
 
-// Every line of a group of K holds something of each of its positions, and every line of V of two.
-// Part i of n_parts of those of a place is asked for.
+// Every line of a group of K holds something of each of its positions, unless it lies in rows, and
+// every line of V of two. Part i of n_parts of those of a place is asked for.
 static void ask_place(const struct ht_prepared *p, enum ht_cpu_store what, struct place to,
                       uint32_t d, size_t i, size_t n_parts) {
-    size_t row = p->c->kv_row_bytes, pair = 2 * (size_t)d * ht_kv_code_bytes(p->c->limits.kv_type);
-    const uint8_t *at = what == HT_CPU_STORE_K ? to.at : to.at + to.slot / 2 * pair;
-    size_t n_lines = ((what == HT_CPU_STORE_K ? HT_LANES * row : pair) + 63) / 64;
+    size_t codes = d * (size_t)ht_kv_code_bytes(p->c->limits.kv_type), slot = to.slot % HT_LANES;
+    size_t n_bytes = HT_LANES * p->c->kv_row_bytes, behind = HT_LANES * codes; // K's steps
+    const uint8_t *at = to.at;
+    if (what == HT_CPU_STORE_V) {
+        at += to.slot / 2 * 2 * codes;
+        n_bytes = 2 * codes;
+        behind = HT_PAGE_TOKENS * codes + to.slot * sizeof(float);
+    } else if (p->c->k_rows && n_parts == 1 && slot < HT_LANES - 1) {
+        at += slot * codes;
+        n_bytes = codes;
+    }
+    if (p->c->k_rows && n_parts == 1) __builtin_prefetch(to.at + behind, 1, 2);
+    size_t n_lines = (n_bytes + 63) / 64;
     for (size_t l = n_lines * i / n_parts; l < n_lines * (i + 1) / n_parts; l++)
         __builtin_prefetch(at + l * 64, 1, 2);
 }
 
 void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
+                      uint32_t d, size_t t, size_t t1, size_t h) {
+    for (; t < t1; t++)
+        if (t == 0 || !goes_on(p->batch, t, t - 1))
+            ask_place(p, what, place_of(p, layer, what, t, h), d, 0, 1);
+}
+
+void ht_cpu_ask_later(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                       uint32_t d, size_t t, size_t h) {
-    size_t next = t + 1, later = t + HT_LANES;
-    if (next < p->batch->n_tokens && !goes_on(p->batch, t, next)) {
-        ask_place(p, what, place_of(p, layer, what, next, h), d, 0, 1);
-    } else if (goes_on(p->batch, t, later)) {
-        struct place to = place_of(p, layer, what, later, h);
-        size_t n = what == HT_CPU_STORE_K ? HT_LANES : 2;
-        ask_place(p, what, to, d, to.slot % n, n);
-    }
+    if (!goes_on(p->batch, t, t + HT_LANES)) return;
+    struct place to = place_of(p, layer, what, t + HT_LANES, h);
+    size_t n = what == HT_CPU_STORE_K ? HT_LANES : 2;
+    ask_place(p, what, to, d, to.slot % n, n);
 }
 
 void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
@@ -71,7 +84,7 @@ void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu
     if (what == HT_CPU_STORE_K && n == HT_LANES)
         k->k_group[type](x, d, at.at);
     else if (what == HT_CPU_STORE_K)
-        k->k_store[type](x, d, at.slot % HT_LANES, at.at);
+        (p->c->k_rows ? k->k_row : k->k_store)[type](x, d, at.slot % HT_LANES, at.at);
     else
         (n == HT_LANES ? k->v_group : k->v_store)[type](x, d, at.slot, at.at);
 }

@@ -159,14 +159,15 @@ static void check_vec(struct self_test *t) {
     }
 }
 
-// Every second group position by position.
+// Every second group position by position, one of them in rows where the type has such.
 static void store(const struct ht_vec_kernels *k, int type, const float *x, struct attention *a) {
     for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
         const float *key = x + g * HT_LANES * HEAD_DIM, *value = x + (g + 1) * HT_LANES * HEAD_DIM;
         uint32_t slot = g * HT_LANES % HT_PAGE_TOKENS;
         uint8_t *page = a->v[g * HT_LANES / HT_PAGE_TOKENS];
         for (uint32_t i = 0; i < HT_LANES && g % 2 == 0; i++) {
-            k->k_store[type](key + i * HEAD_DIM, HEAD_DIM, i, a->k[g]);
+            (g == 0 && k->k_row[type] ? k->k_row : k->k_store)[type](key + i * HEAD_DIM, HEAD_DIM,
+                                                                     i, a->k[g]);
             k->v_store[type](value + i * HEAD_DIM, HEAD_DIM, slot + i, page);
         }
         if (g % 2 == 0) continue;

@@ -71,6 +71,14 @@ struct ht_vec_kernels {
     // v_store make of them one by one.
     void (*k_group[HT_N_KV_TYPES])(const float *k, uint32_t d, void *group);
     void (*v_group[HT_N_KV_TYPES])(const float *v, uint32_t d, uint32_t slot, void *page);
+    // NULL for types that keep no rows. k_row is k_store for who has a group to itself and fills it
+    // in order: from slot 0 on the group lies in rows, [16 positions][d] for its codes, the sign of
+    // its first step set, so that a position touches lines of its own; the last slot turns it. A
+    // group that lies otherwise goes on as it is. k_turn: the group as attn_qk reads it, either
+    // `group` itself or, where it lies in rows, `to`, with its first n >= 1 positions; the others
+    // have anything.
+    void (*k_row[HT_N_KV_TYPES])(const float *k, uint32_t d, uint32_t slot, void *group);
+    const void *(*k_turn[HT_N_KV_TYPES])(const void *group, uint32_t d, uint32_t n, void *to);
 
     // Puts query row r of n_rows into the memory that attn_qk reads, n_rows * ht_attn_q_floats(d)
     // floats: [d / 16, rounded up][n_rows][16] elements; for i16 codes, [d / 32, rounded up]
@@ -171,6 +179,9 @@ static inline float *ht_i16_q_steps(const void *q, uint32_t d, uint32_t n_rows) 
 }
 static inline float *ht_i16_k_steps(const void *group, uint32_t d) {
     return (float *)group + HT_LANES * (size_t)d / 2;
+}
+static inline bool ht_i16_in_rows(const void *group, uint32_t d) {
+    return signbit(*ht_i16_k_steps(group, d));
 }
 static inline float *ht_i16_v_steps(const void *page, uint32_t d) {
     return (float *)page + HT_PAGE_TOKENS * (size_t)d / 2;

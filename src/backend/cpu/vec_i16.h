@@ -76,11 +76,12 @@ static void append_k_i16(const float *k, uint32_t d, uint32_t slot, void *group)
 }
 
 // V_TURN rows of as many pairs, `stride` codes apart, as columns, 16 pairs apart: halves of ever
-// smaller blocks change places.
-static INLINE void turn_block(const int16_t *from, size_t stride, int16_t *to) {
+// smaller blocks change places. Rows from n on are not looked at; there are others in their place.
+static INLINE void turn_block(const int16_t *from, size_t stride, uint32_t n, int16_t *to) {
     typedef int32_t row __attribute__((vector_size(4 * V_TURN), aligned(4), may_alias));
     row x[V_TURN], y[V_TURN];
-    UNROLL for (int i = 0; i < V_TURN; i++) x[i] = *(const row *)(const void *)(from + i * stride);
+    UNROLL for (uint32_t i = 0; i < V_TURN; i++) x[i] =
+        *(const row *)(const void *)(from + (i < n ? i : n - 1) * stride);
 #define CHANGE(x, y, half, low, high)                                                              \
     UNROLL for (int i = 0; i < V_TURN; i++) {                                                      \
         const int o = i & ~(half);                                                                 \
@@ -106,11 +107,11 @@ static INLINE void turn_block(const int16_t *from, size_t stride, int16_t *to) {
     UNROLL for (int i = 0; i < V_TURN; i++) * (row *)(void *)(to + i * 2 * HT_LANES) = x[i];
 }
 
-// 16 rows of 16 pairs as 16 columns.
-static INLINE void transpose_pairs(const int16_t *from, size_t stride, int16_t *to) {
-    for (int r = 0; r < HT_LANES; r += V_TURN)
-        for (int c = 0; c < HT_LANES; c += V_TURN)
-            turn_block(from + r * stride + 2 * c, stride, to + (c * HT_LANES + r) * 2);
+// n >= 1 rows of 16 pairs as 16 columns.
+static INLINE void transpose_pairs(const int16_t *from, size_t stride, uint32_t n, int16_t *to) {
+    for (uint32_t r = 0; r < n; r += V_TURN)
+        for (uint32_t c = 0; c < HT_LANES; c += V_TURN)
+            turn_block(from + r * stride + 2 * c, stride, n - r, to + (c * HT_LANES + r) * 2);
 }
 
 // Codes of a group's positions, x [HT_LANES][d], d whole lanes and at most GROUP_DIM, and their
@@ -156,7 +157,36 @@ static void group_k_i16(const float *k, uint32_t d, void *group) {
     }
     group_codes(k, d, codes, ht_i16_k_steps(group, d));
     for (uint32_t e = 0; e < d; e += HT_I16_CHUNK, to += HT_I16_CHUNK * HT_LANES)
-        transpose_pairs(codes[0] + e, GROUP_DIM, to);
+        transpose_pairs(codes[0] + e, GROUP_DIM, HT_LANES, to);
+}
+
+static const void *turn_k_i16(const void *group, uint32_t d, uint32_t n, void *to) {
+    if (!ht_i16_in_rows(group, d)) return group;
+    const int16_t *from = group;
+    int16_t *at = to;
+    uint32_t e = 0;
+    for (; e + HT_I16_CHUNK <= d; e += HT_I16_CHUNK, at += HT_I16_CHUNK * HT_LANES)
+        transpose_pairs(from + e, d, n, at);
+    for (; e < d; e += 2, at += 2 * HT_LANES)
+        for (uint32_t i = 0; i < n; i++) memcpy(at + 2 * i, from + i * d + e, 2 * sizeof *at);
+    v_store(ht_i16_k_steps(to, d), v_abs(v_load(ht_i16_k_steps(group, d))));
+    return to;
+}
+
+static void row_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
+    int16_t codes[HT_I16_MAX_DIM + HT_LANES];
+    float all[HT_LANES * (HT_I16_MAX_DIM / 2 + 1)];
+    float *steps = ht_i16_k_steps(group, d);
+    if (slot > 0 && !ht_i16_in_rows(group, d)) {
+        append_k_i16(k, d, slot, group);
+        return;
+    }
+    float step = i16_codes(k, d, codes, HT_I16_CHUNK);
+    memcpy((int16_t *)group + (size_t)slot * d, codes, d * sizeof *codes);
+    steps[slot] = slot == 0 ? copysignf(step, -1.0f) : step;
+    if (slot < HT_LANES - 1) return;
+    memcpy(all, group, HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, d));
+    turn_k_i16(all, d, HT_LANES, group);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
@@ -347,7 +377,8 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, 
 
 #define HT_KV_ENTRIES_I16(k)                                                                       \
     (k)->q_load[HEARTH_KV_I16] = q_load_i16, (k)->k_store[HEARTH_KV_I16] = append_k_i16,           \
-    (k)->k_group[HEARTH_KV_I16] = group_k_i16, (k)->v_store[HEARTH_KV_I16] = append_v_i16,         \
+    (k)->k_group[HEARTH_KV_I16] = group_k_i16, (k)->k_row[HEARTH_KV_I16] = row_k_i16,              \
+    (k)->k_turn[HEARTH_KV_I16] = turn_k_i16, (k)->v_store[HEARTH_KV_I16] = append_v_i16,           \
     (k)->v_group[HEARTH_KV_I16] = group_v_i16, (k)->attn_qk[HEARTH_KV_I16] = qk_i16,               \
     (k)->attn_pv[HEARTH_KV_I16] = pv_i16
 

@@ -104,6 +104,31 @@ static void group_k_i16(const float *k, uint32_t d, void *group) {
     for (uint32_t i = 0; i < HT_LANES; i++, k += d) append_k_i16(k, d, i, group);
 }
 
+static const void *turn_k_i16(const void *group, uint32_t d, uint32_t n, void *to) {
+    if (!ht_i16_in_rows(group, d)) return group;
+    float *steps = ht_i16_k_steps(to, d);
+    for (uint32_t i = 0; i < n; i++) {
+        const int16_t *row = (const int16_t *)group + (size_t)i * d;
+        int16_t *column = (int16_t *)to + 2 * i;
+        for (uint32_t e = 0; e < d; e++) column[e / 2 * 2 * HT_LANES + e % 2] = row[e];
+        steps[i] = fabsf(ht_i16_k_steps(group, d)[i]);
+    }
+    return to;
+}
+
+static void row_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
+    float all[HT_LANES * (HT_I16_MAX_DIM / 2 + 1)];
+    if (slot > 0 && !ht_i16_in_rows(group, d)) {
+        append_k_i16(k, d, slot, group);
+        return;
+    }
+    float step = ht_i16_from_f32(k, d, (int16_t *)group + (size_t)slot * d);
+    ht_i16_k_steps(group, d)[slot] = slot == 0 ? copysignf(step, -1.0f) : step;
+    if (slot < HT_LANES - 1) return;
+    memcpy(all, group, HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, d));
+    turn_k_i16(all, d, HT_LANES, group);
+}
+
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
     int16_t code[HT_I16_MAX_DIM], *to = (int16_t *)page + (size_t)(slot / 2) * 2 * d + slot % 2;
     ht_i16_v_steps(page, d)[slot] = ht_i16_from_f32(v, d, code);
@@ -311,6 +336,8 @@ void ht_vec_init_scalar(struct ht_vec_kernels *k) {
         .q_load[HEARTH_KV_I16] = q_load_i16,
         .k_store[HEARTH_KV_I16] = append_k_i16,
         .k_group[HEARTH_KV_I16] = group_k_i16,
+        .k_row[HEARTH_KV_I16] = row_k_i16,
+        .k_turn[HEARTH_KV_I16] = turn_k_i16,
         .v_store[HEARTH_KV_I16] = append_v_i16,
         .v_group[HEARTH_KV_I16] = group_v_i16,
         .attn_qk[HEARTH_KV_I16] = qk_i16,

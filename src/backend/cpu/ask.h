@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Asking for memory ahead where pages are small, be it only in the host of a virtual machine, whose
+// tables decide. A prefetch whose page the TLB does not know lets nothing retire behind it until
+// the page has been found, and that may take as long as memory does; but pages that are asked for
+// one right behind the other are found at the same time (docs/cpu.md, "Pages").
+#ifndef HT_CPU_ASK_H
+#define HT_CPU_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HT_SMALL_PAGE 4096
+#define HT_PAGE_RUN   (8 * HT_SMALL_PAGE) // its entries fill a line of the page table
+
+// Every page of n_bytes from p on, by its last line, which leads no processor to read what follows.
+static inline void ht_ask_pages(const void *p, size_t n_bytes) {
+    uintptr_t at = (uintptr_t)p, end = at + n_bytes;
+    for (at = at / HT_SMALL_PAGE * HT_SMALL_PAGE; at < end; at += HT_SMALL_PAGE)
+        __builtin_prefetch((const void *)(at + HT_SMALL_PAGE - 64), 0, 2);
+}
+
+#endif
