@@ -423,7 +423,7 @@ HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32
                                    struct hearth_ceilings *out, struct hearth_error *err);
 
 // Bytes a second at which the engine's threads read its matrices where they lie, and do nothing
-// else: the best pass over all of them in about budget_ms milliseconds (1 to 10000), of two at
+// else: the best pass over all of them in about budget_ms milliseconds (1 to 10000), of four at
 // least. Memory is not equally fast everywhere, nor on pages of every size, so no token comes
 // faster than this says, whatever read_bytes_s is. (Less than the last cache holds reads faster
 // than memory.) Between steps, not from a callback. E_UNSUPPORTED on a backend that cannot (all

@@ -53,8 +53,8 @@ struct ht_peak_part { // memory that is read in a pass
     uint64_t n_bytes;
 };
 // Bytes a second at which the threads together read the parts where they lie, each its share of
-// every part, and do nothing else: the best of the passes that begin within budget_ms, of two at
-// least, since the first may find that they have no pages yet.
+// every part, and do nothing else: the best of the passes that begin within budget_ms, of four at
+// least, since the first may find that they have no pages yet and every second one reads otherwise.
 double ht_peak_read(struct ht_team *team, enum ht_cpu_level level, const struct ht_peak_part *parts,
                     size_t n_parts, uint32_t budget_ms);
 

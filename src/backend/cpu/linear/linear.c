@@ -4,6 +4,7 @@
 // output element are made in the order of linear.h, whatever the cut. Any thread.
 #include <string.h>
 
+#include "backend/cpu/ask.h"
 #include "backend/cpu/features.h"
 #include "backend/cpu/linear/kernels.h"
 #include "base/checked.h"
@@ -409,6 +410,23 @@ void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *as
     }
 }
 
+// Whether pages of weights are asked for before their lines are: all measured, since it costs what
+// waits for the memory alone more than it gives (docs/kernels.md, "Pages").
+static bool asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
+    bool super = info_of(job->format)->block_len > HT_Q8_BLOCK;
+    if (!k->ask_pages) return false;
+    if (job->repacked) return !super;
+    return job->n_tokens > 1 || job->format == HT_Q6_K || job->format == HT_BF16;
+}
+
+// While rows [w, w + n_bytes) are read: the pages of every run that is one whole run behind one
+// that begins among them.
+static void ask_pages(const uint8_t *w, size_t n_bytes) {
+    uintptr_t at = (uintptr_t)w, end = at + n_bytes;
+    for (at = (at + HT_PAGE_RUN - 1) / HT_PAGE_RUN * HT_PAGE_RUN; at < end; at += HT_PAGE_RUN)
+        ht_ask_pages((const void *)(at + HT_PAGE_RUN), HT_PAGE_RUN);
+}
+
 // Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no
 // copy.
 static bool needs_bands(const struct ht_linear_job *job, uint32_t n_tokens) {
@@ -421,7 +439,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
     struct scratch s = scratch_cut(scratch);
     size_t row_bytes = weight_bytes(job->format, job->n_in);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
-    bool stream = false;
+    bool stream = false, pages = asks_pages(k, job);
     for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
         uint32_t n_tokens = ht_linear_together(job->n_tokens - token);
         stream = n_tokens <= kernels_of(k, job)->stream_most;
@@ -438,6 +456,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (row_end - row <= n_rows) next = job->then;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
+            if (pages) ask_pages(w, n_rows * row_bytes);
             bool first = row == row_begin && asked->act != job->act;
             if (n_groups > 1)
                 band(k, job, row, n_groups, token, n_tokens, next, &s);
