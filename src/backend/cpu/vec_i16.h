@@ -160,7 +160,8 @@ static void group_k_i16(const float *k, uint32_t d, void *group) {
         transpose_pairs(codes[0] + e, GROUP_DIM, HT_LANES, to);
 }
 
-static const void *turn_k_i16(const void *group, uint32_t d, uint32_t n, void *to) {
+static __attribute__((noinline)) const void *turn_k_i16(const void *group, uint32_t d, uint32_t n,
+                                                        void *to) {
     if (!ht_i16_in_rows(group, d)) return group;
     const int16_t *from = group;
     int16_t *at = to;
@@ -186,7 +187,7 @@ static void row_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
     steps[slot] = slot == 0 ? copysignf(step, -1.0f) : step;
     if (slot < HT_LANES - 1) return;
     memcpy(all, group, HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, d));
-    turn_k_i16(all, d, HT_LANES, group);
+    turn_k_i16(all, d, slot + 1, group);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {

@@ -126,7 +126,7 @@ static void row_k_i16(const float *k, uint32_t d, uint32_t slot, void *group) {
     ht_i16_k_steps(group, d)[slot] = slot == 0 ? copysignf(step, -1.0f) : step;
     if (slot < HT_LANES - 1) return;
     memcpy(all, group, HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, d));
-    turn_k_i16(all, d, HT_LANES, group);
+    turn_k_i16(all, d, slot + 1, group);
 }
 
 static void append_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
