@@ -328,8 +328,8 @@ uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, 
 // Stores the K or V, x [n][d], of KV head h of the batch's tokens [t, t + n).
 void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                         uint32_t d, size_t t, size_t n, size_t h, const float *x);
-// Asks for the places of those of tokens [t, t1) that are the first of their sequences, many of
-// them at once since they lie far apart (ask.h).
+// Asks for the places of those of tokens [t, t1), HT_CPU_ASK_AHEAD of them at most, that are the
+// first of their sequences: at once, since they lie far apart (ask.h). There may be none.
 #define HT_CPU_ASK_AHEAD 16
 void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                       uint32_t d, size_t t, size_t t1, size_t h);

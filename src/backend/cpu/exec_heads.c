@@ -67,10 +67,10 @@ void ht_cpu_finish_head(const struct ht_prepared *p, const struct ht_cpu_step *s
         n = how->store == HT_CPU_STORE_NONE ? 1 : ht_cpu_store_most(p, t, t1);
         for (size_t r = 0; r < n; r++) {
             if (how->store != HT_CPU_STORE_NONE) {
-                size_t next = t + r + HT_CPU_ASK_AHEAD, end = next + HT_CPU_ASK_AHEAD;
+                size_t next = t + r + HT_CPU_ASK_AHEAD;
                 ht_cpu_ask_later(p, s->layer, how->store, d, t + r, h);
                 if ((t + r - t0) % HT_CPU_ASK_AHEAD == 0)
-                    ht_cpu_ask_store(p, s->layer, how->store, d, next, end < t1 ? end : t1, h);
+                    ht_cpu_ask_store(p, s->layer, how->store, d, next, t1, h);
             }
             turn_head(p, how, t + r, x + r * d, x + r * d);
         }

@@ -236,10 +236,8 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
         float *x = ht_cpu_own_piece(p, thread);
         if (how->store == HT_CPU_STORE_NONE)
             x = ht_cpu_head_at(p, s->out[i], r.begin / d, d).x + rows.begin * d;
-        size_t ask = rows.begin + HT_CPU_ASK_AHEAD; // while the head is made
-        if (how->store != HT_CPU_STORE_NONE)
-            ht_cpu_ask_store(p, s->layer, how->store, d, rows.begin,
-                             ask < rows.end ? ask : rows.end, r.begin / d);
+        if (how->store != HT_CPU_STORE_NONE) // while the head is made
+            ht_cpu_ask_store(p, s->layer, how->store, d, rows.begin, rows.end, r.begin / d);
         struct columns c = {r.begin, d, x};
         run_tokens(p, s, i, r, rows, r.end < whole.end ? rows_from(p, s, i, r.end) : then, &c,
                    thread);

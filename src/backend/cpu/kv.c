@@ -63,7 +63,8 @@ static void ask_place(const struct ht_prepared *p, enum ht_cpu_store what, struc
 
 void ht_cpu_ask_store(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
                       uint32_t d, size_t t, size_t t1, size_t h) {
-    for (; t < t1; t++)
+    size_t end = t + HT_CPU_ASK_AHEAD;
+    for (; t < t1 && t < end; t++)
         if (t == 0 || !goes_on(p->batch, t, t - 1))
             ask_place(p, what, place_of(p, layer, what, t, h), d, 0, 1);
 }

@@ -90,7 +90,7 @@ static void read_bytes(const struct ht_peak_kernels *k, const uint8_t *p, size_t
     while (pages && n_bytes > 0) {
         size_t n = HT_PAGE_RUN - (uintptr_t)p % HT_PAGE_RUN;
         if (n > n_bytes) n = n_bytes;
-        ht_ask_pages(p + n, HT_PAGE_RUN);
+        ht_ask_page_runs(p, n);
         k->read(p, n);
         p += n, n_bytes -= n;
     }

@@ -419,14 +419,6 @@ static bool asks_pages(const struct ht_linear_kernels *k, const struct ht_linear
     return job->n_tokens > 1 || job->format == HT_Q6_K || job->format == HT_BF16;
 }
 
-// While rows [w, w + n_bytes) are read: the pages of every run that is one whole run behind one
-// that begins among them.
-static void ask_pages(const uint8_t *w, size_t n_bytes) {
-    uintptr_t at = (uintptr_t)w, end = at + n_bytes;
-    for (at = (at + HT_PAGE_RUN - 1) / HT_PAGE_RUN * HT_PAGE_RUN; at < end; at += HT_PAGE_RUN)
-        ht_ask_pages((const void *)(at + HT_PAGE_RUN), HT_PAGE_RUN);
-}
-
 // Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no
 // copy.
 static bool needs_bands(const struct ht_linear_job *job, uint32_t n_tokens) {
@@ -456,7 +448,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (row_end - row <= n_rows) next = job->then;
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
-            if (pages) ask_pages(w, n_rows * row_bytes);
+            if (pages) ht_ask_page_runs(w, n_rows * row_bytes);
             bool first = row == row_begin && asked->act != job->act;
             if (n_groups > 1)
                 band(k, job, row, n_groups, token, n_tokens, next, &s);
