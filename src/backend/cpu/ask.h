@@ -2,8 +2,7 @@
 // Asking for memory ahead where pages are small, be it only in the host of a virtual machine, whose
 // tables decide. A prefetch whose page the TLB does not know lets nothing retire behind it until
 // the page has been found, and that may take as long as memory does; but pages that are asked for
-// one right behind the other are found at the same time (docs/cpu.md, "Pages of
-// memory").
+// one right behind the other are found at the same time (docs/cpu.md, "Pages of memory").
 #ifndef HT_CPU_ASK_H
 #define HT_CPU_ASK_H
 
