@@ -58,11 +58,12 @@ struct shape {
 struct data {
     struct guarded weight, x, bias, residual;
     size_t y_stride;
+    struct ht_linear_asked *asked; // of the job
 };
 
 static struct data data_new(const struct shape *s, uint64_t *seed) {
     uint64_t row_bytes;
-    struct data d;
+    struct data d = {0};
     assert_true(ht_format_row_bytes(s->format, s->n_in, &row_bytes));
     d.y_stride = s->n_out + kern_random(seed) % 5;
     d.weight = guarded_new(row_bytes * s->n_out, 1);
@@ -125,6 +126,7 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
                     : s->residual ? (float *)d->residual.data
                                   : NULL,
         .residual_stride = d->y_stride,
+        .asked = d->asked,
     };
     if (s->split) {
         ht_linear_rows(k, &job, s->split, s->n_out, scratch.data);
@@ -446,6 +448,59 @@ static void bands(void **state) {
     }
 }
 
+// Whether a panel asks for what is read later: two of three groups of rows have one behind them,
+// and ask for as many bytes as that has, in lines, less what they ask for twice at the ends of
+// runs; others for nothing. Nobody may touch the runs, so it is only asked for.
+static void expect_later(const struct shape *s, int level, const struct data *d, float *y,
+                         const float *want) {
+    enum { RUNS = 50, RUN_BYTES = 20480, LINE = 64, PIECES = 16 };
+    const struct ht_linear_kernels *k = kern_level_get(level);
+    size_t row_bytes = d->weight.n / s->n_out, least = 0, most = 0;
+    const uint8_t *run[RUNS];
+    for (int i = 0; i < RUNS; i++) run[i] = d->weight.base;
+    struct ht_linear_asked asked = {.later = {run, RUNS, RUN_BYTES, 0}};
+    struct data with = *d;
+    with.asked = &asked;
+    compute(level, s, &with, y);
+    expect_same(s, level, d, y, want);
+    uint32_t most_streamed = (s->repacked ? k->repacked : k->format)[s->format].stream_most;
+    bool panel = s->n_tokens > most_streamed && s->n_tokens <= 64;
+    if (k->ask_later && panel && s->n_tokens * s->n_in >= 22 * row_bytes) {
+        most = 2 * HT_ROW_GROUP * row_bytes + PIECES * 2 * LINE;
+        least = HT_ROW_GROUP * row_bytes;
+    }
+    size_t n_runs = (size_t)(asked.later.run - run), got = n_runs * RUN_BYTES + asked.later.done;
+    if (asked.later.n != RUNS - n_runs || got < least || got > most)
+        fail_msg("%s: asked for %zu bytes of what is read later, not for %zu to %zu",
+                 shape_text(s, level), got, least, most);
+}
+
+static void later(void **state) {
+    (void)state;
+    static const enum ht_format formats[] = {HT_Q8_0, HT_Q4_K, HT_Q6_K, HT_BF16, HT_F16};
+    static const uint32_t n_tokens[] = {4, 16, 32, 64, 65};
+    uint64_t seed = 8;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats * 5; i++) {
+        struct shape s = {.format = formats[i / 5], .n_tokens = n_tokens[i % 5]};
+        s.n_in = 1024;
+        s.n_out = 96;
+        struct data d = data_new(&s, &seed);
+        struct guarded want = guarded_new(d.residual.n, 4), got = guarded_new(d.residual.n, 4);
+        for (int level = 0; level < KERN_N_LEVELS; level++) {
+            if (!kern_level_usable(level)) continue;
+            compute(level, &s, &d, (float *)want.data);
+            expect_later(&s, level, &d, (float *)got.data, (float *)want.data);
+            struct shape other = s;
+            other.repacked = true;
+            if (ht_linear_can_repack(kern_level_get(level), s.format, s.n_in, s.n_out))
+                expect_later(&other, level, &d, (float *)got.data, (float *)want.data);
+        }
+        guarded_free(&want);
+        guarded_free(&got);
+        data_free(&d);
+    }
+}
+
 // The bits of a token do not depend on its neighbours.
 static void one_token_one_answer(void **state) {
     (void)state;
@@ -571,6 +626,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(real_shapes),   cmocka_unit_test(strange_scales),
         cmocka_unit_test(largest_codes), cmocka_unit_test(repacked),
         cmocka_unit_test(can_repack),    cmocka_unit_test(bands),
+        cmocka_unit_test(later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -403,6 +403,36 @@ static struct task own_task(const struct own *o, uint32_t i) {
     return (struct task){&o->tiles->at[i % o->tiles->n], h, min_u32(o->together, o->end - h)};
 }
 
+// Bytes that are asked for a layer ahead: less than the caches behind L2 keep beside the weights
+// that are read meanwhile (measured: docs/kernels.md, "What is read later").
+#define LATER_BYTES (5 << 20)
+
+// What the next layer's attention will read of the thread's own heads, for linear steps to ask for
+// until then: where each sequence has one token there is about as much of it as of weights. The
+// caches keep a part of it, so it is what attention reads first, and that comes last. Pages whose
+// first group of positions is not full are left out.
+static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    const struct ht_cpu_step *end = p->c->steps + p->c->n_steps;
+    struct ht_cpu_own_asked *asked = ht_cpu_own_asked(p, thread);
+    do s++;
+    while (s < end && s->op != HT_CPU_ATTENTION);
+    asked->linear.later = (struct ht_linear_later){0};
+    if (s == end || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
+    struct own o = own_of(p, s, thread);
+    size_t run_bytes = (o.end - o.begin) * (size_t)(p->c->kv_page_bytes / s->n_kv_heads), n = 0;
+    if (run_bytes == 0) return;
+    size_t most =
+        LATER_BYTES / run_bytes < HT_CPU_LATER_RUNS ? LATER_BYTES / run_bytes : HT_CPU_LATER_RUNS;
+    const uint8_t **last = asked->later + most;
+    for (uint32_t i = 0; i < o.tiles->n; i++) {
+        const struct ht_cpu_tile *t = &o.tiles->at[i];
+        uint32_t page = first_seen(s, t->pos) / HT_PAGE_TOKENS;
+        for (; page * HT_PAGE_TOKENS + HT_LANES <= t->pos && n < most; page++)
+            *(last - ++n) = ht_kv_head(p, s->layer, t->pages[page], o.begin);
+    }
+    asked->linear.later = (struct ht_linear_later){.run = last - n, .n = n, .run_bytes = run_bytes};
+}
+
 // `taken` of an owner is 0 until what its tasks read is there, then 1 more than were taken. So a
 // thread that has done its own may take another's, with no barrier in front of attention.
 static void run_owned(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
@@ -417,6 +447,7 @@ static void run_owned(struct ht_prepared *p, const struct ht_cpu_step *s, int th
              (i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) - 1) < o.n_tasks;)
             run_task(p, s, own_task(&o, i), own_task(&o, i + 1), thread);
     }
+    if (shares) set_later(p, s, thread);
 }
 
 // Tasks differ in length: late (long) tiles come first.

@@ -373,7 +373,7 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
     // panels shared one took them from each other's caches (a third slower on Emerald Rapids).
     c->scratch_bytes = (c->scratch_bytes + 4095) & ~4095ull;
     c->thread_bytes = (c->linear_bytes + c->attn_bytes + c->piece_bytes + c->row_bytes +
-                       sizeof(struct ht_linear_asked) + 4095) &
+                       sizeof(struct ht_cpu_own_asked) + 4095) &
                       ~4095ull;
     uint64_t threads, total;
     if (!ht_mul_u64(c->thread_bytes, (uint64_t)c->n_threads, &threads) ||

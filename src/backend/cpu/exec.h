@@ -157,6 +157,13 @@ struct ht_cpu_tiles {
     uint32_t n;
 };
 
+// What a thread asks the memory for, and what it reads later: keys and values of a layer.
+#define HT_CPU_LATER_RUNS 256
+struct ht_cpu_own_asked {
+    struct ht_linear_asked linear;
+    const uint8_t *later[HT_CPU_LATER_RUNS];
+};
+
 struct ht_prepared {
     struct ht_backend *backend;
     struct ht_compiled *c;
@@ -257,9 +264,9 @@ static inline float *ht_cpu_own_row(const struct ht_prepared *p, int thread) {
     return ht_cpu_own_piece(p, thread) + p->c->piece_bytes / sizeof(float);
 }
 
-static inline struct ht_linear_asked *ht_cpu_own_asked(const struct ht_prepared *p, int thread) {
-    return (struct ht_linear_asked *)(void *)((uint8_t *)ht_cpu_own_row(p, thread) +
-                                              p->c->row_bytes);
+static inline struct ht_cpu_own_asked *ht_cpu_own_asked(const struct ht_prepared *p, int thread) {
+    return (struct ht_cpu_own_asked *)(void *)((uint8_t *)ht_cpu_own_row(p, thread) +
+                                               p->c->row_bytes);
 }
 
 static inline const float *ht_cpu_vector(const struct ht_prepared *p, uint32_t weight) {

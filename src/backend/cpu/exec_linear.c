@@ -62,7 +62,7 @@ static void run_tokens(struct ht_prepared *p, const struct ht_cpu_step *s, uint3
         .y_stride = to->stride,
         .bias = ht_cpu_vector(p, s->w[3 + i]),
         .then = then,
-        .asked = ht_cpu_own_asked(p, thread),
+        .asked = &ht_cpu_own_asked(p, thread)->linear,
     };
     if (s->residual != HT_NONE) {
         job.residual = ht_cpu_f32(p, s->residual, thread) + rows.begin * w->ne[1];
@@ -323,13 +323,14 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 }
 
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    ht_linear_ask(p->backend->linear, ht_cpu_own_asked(p, thread), first_from(p, s, thread),
-                  p->batch->n_tokens);
+    ht_linear_ask(p->backend->linear, &ht_cpu_own_asked(p, thread)->linear,
+                  first_from(p, s, thread), p->batch->n_tokens);
 }
 
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (ht_cpu_n_rows(p, s->out[0]) == 0) return;
-    ht_cpu_own_asked(p, thread)->act = NULL; // the same memory, perhaps, but not what it held
+    // The same memory, perhaps, but not what it held.
+    ht_cpu_own_asked(p, thread)->linear.act = NULL;
     if (division_of(s) == SHARED)
         run_shared(p, s, thread);
     else

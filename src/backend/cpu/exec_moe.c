@@ -138,7 +138,7 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
         .y = y + e->at * w->ne[1],
         .y_stride = w->ne[1],
         .then = then,
-        .asked = ht_cpu_own_asked(p, thread),
+        .asked = &ht_cpu_own_asked(p, thread)->linear,
     };
     ht_linear_rows(p->backend->linear, &job, (uint32_t)e->begin, (uint32_t)e->end,
                    ht_cpu_own(p, thread));

@@ -63,12 +63,22 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
 void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
                             uint32_t n, void *dst, size_t row_bytes);
 
+// What a thread reads behind its linear steps, whatever it is: n runs of run_bytes each, of which
+// the first `done` bytes of the first one have been asked for.
+struct ht_linear_later {
+    const uint8_t *const *run;
+    size_t n, run_bytes, done;
+};
+
 // What a thread has asked the memory for ahead of its use: the first n_lines cache lines of each of
-// the first n_rows rows at `at`. And the activations that it has just multiplied, or NULL.
+// the first n_rows rows at `at`. And the activations that it has just multiplied, or NULL. `later`
+// is the caller's to fill: panels that multiply so many tokens that the memory has time to spare
+// (ask_later in kernels.h) ask for a line of it with each of the weights, in order, and count it.
 struct ht_linear_asked {
     const uint8_t *at, *act;
     size_t n_lines;
     uint32_t n_rows;
+    struct ht_linear_later later;
 };
 
 // Weights that a thread reads next, and the bytes of one of their rows; at is NULL: not known.

@@ -223,6 +223,36 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
     t->ahead_in_turn = true;
 }
 
+// Where a byte of weights is multiplied so often, the memory has time for as much again.
+#define LATER_PRODUCTS 22
+
+// n_bytes: of the chunk, a row.
+static bool has_later(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                      const struct ht_linear_later *later, uint32_t n_tokens, size_t n_bytes) {
+    return k->ask_later && later->n > 0 && n_tokens <= PANEL_BY_ADDRESS &&
+           HT_ROW_GROUP * n_bytes <= 2 * later->run_bytes &&
+           (size_t)n_tokens * job->n_in >= LATER_PRODUCTS * weight_bytes(job->format, job->n_in);
+}
+
+// Two of the four lines are of the same part of the next group, and two of as much of what is read
+// later: the last bytes of a run where it does not have so many more.
+static void ahead_and_later(struct ht_tile_args *t, struct ht_linear_next next,
+                            struct ht_linear_later *later, uint32_t at, uint32_t n_in) {
+    size_t group_bytes = HT_ROW_GROUP * next.row_bytes, run = later->run_bytes;
+    size_t from = group_bytes * at / n_in / 64, to = group_bytes * (at + t->n_k) / n_in / 64;
+    size_t half = (to - from + 1) / 2 * 64, begin = later->done, end = begin + 2 * half;
+    if (end > run && run > 2 * half) begin = run - 2 * half;
+    t->ahead = next.at + from * 64;
+    t->ahead_stride = half;
+    t->ahead_pair = (size_t)((uintptr_t)*later->run + begin - (uintptr_t)t->ahead);
+    t->ahead_bytes = (uint32_t)half;
+    t->ahead_in_turn = true;
+    later->done = end < run ? end : 0;
+    if (end < run) return;
+    later->run++;
+    later->n--;
+}
+
 // A chunk of n_bytes a row of a group of repacked weights, whose rows stand together `rows` at a
 // time: as many runs of addresses as that takes, HT_ASK_STREAMS at most, each in equal parts.
 static void ahead_chunk(struct ht_tile_args *t, const uint8_t *at, uint32_t rows, size_t n_bytes,
@@ -366,7 +396,9 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
             in_turn = !stream && next.at;
             t.ask = t.n_tokens > 1 ? k->ask_more : k->ask_one;
         }
-        if (in_turn)
+        if (in_turn && !stream && has_later(k, job, &asked->later, n_tokens, n_bytes))
+            ahead_and_later(&t, next, &asked->later, at, job->n_in);
+        else if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
         else
             ahead(&t, last ? next : (struct ht_linear_next){w + n_next, row_bytes}, n_bytes);
@@ -397,7 +429,10 @@ static void ask_rows(struct ht_linear_next next, size_t from, size_t to, uint32_
 void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
                    struct ht_linear_next next, uint32_t n_tokens) {
     if (!next.at) return;
-    if (asked->at != next.at) *asked = (struct ht_linear_asked){.at = next.at, .act = asked->act};
+    if (asked->at != next.at) {
+        asked->at = next.at;
+        asked->n_lines = asked->n_rows = 0;
+    }
     uint32_t n_rows = ht_lead_rows(k, next.row_bytes, n_tokens);
     size_t n_lines = (next.row_bytes + 63) / 64;
     if (asked->n_lines < n_lines) {

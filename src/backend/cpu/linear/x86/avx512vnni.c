@@ -39,12 +39,13 @@
     [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow}
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
-// ask for, for one token and for more, whether pages are asked for, how many tokens these streams
-// take in passes, of Q4_0 and Q8_0, of Q4_K, of Q5_K and Q6_K, and of floats, its tiles of codes
-// with a scale for each 32, what packs and multiplies repacked Q8_0, how the names of some packers
-// and of its streams begin and how many tokens those take (q8.h), the stream of F16, and how it
-// computes BF16: bytes of an activation, what makes them, the rest, and repacked.
-#define LEVEL(id, label, address, one, more, pages, passes, passes_q4_k, slow, floats, t32,        \
+// ask for, for one token and for more, whether pages are asked for, and what is read later, how
+// many tokens these streams take in passes, of Q4_0 and Q8_0, of Q4_K, of Q5_K and Q6_K, and of
+// floats, its tiles of codes with a scale for each 32, what packs and multiplies repacked Q8_0, how
+// the names of some packers and of its streams begin and how many tokens those take (q8.h), the
+// stream of F16, and how it computes BF16: bytes of an activation, what makes them, the rest, and
+// repacked.
+#define LEVEL(id, label, address, one, more, pages, later, passes, passes_q4_k, slow, floats, t32, \
               t32_min, q8_0_pack, q8_0_tile, packs, stream, most, most_q8_0, f16, bf16_size,       \
               act_bf16_fn, bf16, ...)                                                              \
     const struct ht_linear_kernels id = {                                                          \
@@ -54,6 +55,7 @@
         .ask_one = one,                                                                            \
         .ask_more = more,                                                                          \
         .ask_pages = pages,                                                                        \
+        .ask_later = later,                                                                        \
         .bf16_bytes = bf16_size,                                                                   \
         .act_q8 = act_q8_blocks,                                                                   \
         .act_bf16 = act_bf16_fn,                                                                   \
@@ -69,13 +71,13 @@
 // Passes of floats pay at any number of tokens on Zen 4: a driver's block of them is 256.
 #define ALL_TOKENS 256
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, 8, 8, 8, 16,
-      tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, ht_one, 8,
-      12, ht_one_f16, 4, ht_act_bf16_f32_avx512,
+LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8,
+      16, tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, ht_one,
+      8, 12, ht_one_f16, 4, ht_act_bf16_f32_avx512,
       (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), ht_repacked_pack_bf16,
       ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, false, 32, 32, 16,
-      ALL_TOKENS, tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, false, false, 32, 32,
+      16, ALL_TOKENS, tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack,
       stream, 16, 16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
@@ -83,8 +85,8 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, fals
 
 // Zen 5, whose units have 512 bits: twice the products from memory that is not twice as fast. As
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
-LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, 8, 16, 8, 16,
-      tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_one, 8, 8,
+LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 8, 12, 8,
+      16, tile_32, tile_32_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_one, 8, 8,
       ht_one_f16, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
@@ -117,7 +119,7 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, 8, 8, 8, 16, tile_32_amx,
+LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32_amx,
       tile_32_min_amx, ht_repacked_pack_q8_0, tile_32_amx, ht_gather, ht_one, 16, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
