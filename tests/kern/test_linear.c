@@ -559,7 +559,8 @@ static void compare_prepared(uint32_t n, float strange) {
         for (uint32_t m = 1; m <= 17; m = m == 1 ? 3 : m + 7) { // columns of m blocks
             size_t stride = (m + 1) * 64;
             memset(got, 0xee, sizeof got);
-            ht_act_prepare_columns(kern_level_get(level), x, n / 32 / m, m * 32, got, stride);
+            ht_act_prepare_columns(kern_level_get(level), HT_ACT_ROW_Q8, x, n / 32 / m, m * 32, got,
+                                   stride);
             for (uint32_t i = 0; i < n / 32 / m; i++) {
                 assert_memory_equal(got + i * stride, want + (size_t)i * m * 64, m * 64);
                 assert_int_equal(got[i * stride + m * 64], 0xee);
@@ -570,6 +571,34 @@ static void compare_prepared(uint32_t n, float strange) {
 
 // Zeros, subnormals, infinities and NaN in activations: the same bits at every level, and no
 // finite-looking answer from a number that is not finite.
+// Columns of prepared rows, made apart, are those of whole rows.
+static void prepared_columns(void **state) {
+    (void)state;
+    enum { ROWS = 5, WIDTH = 160, FIRST = 64 };
+    static float x[ROWS * WIDTH], part[ROWS * WIDTH];
+    static _Alignas(64) uint8_t want[ROWS * WIDTH * 4], got[sizeof want];
+    uint64_t seed = 9;
+    kern_floats(x, ROWS * WIDTH, &seed);
+    for (int i = 0; i < KERN_N_LEVELS * 3; i++) {
+        enum ht_act_kind kind = (enum ht_act_kind)(i % 3);
+        if (!kern_level_usable(i / 3)) continue;
+        const struct ht_linear_kernels *k = kern_level_get(i / 3);
+        size_t row_bytes = ht_act_row_bytes(kind, WIDTH);
+        for (uint32_t r = 0; r < ROWS; r++)
+            ht_act_prepare(k, kind, x + r * WIDTH, WIDTH, want + r * row_bytes);
+        for (uint32_t at = 0, n = FIRST; at < WIDTH; at += n, n = WIDTH - FIRST) {
+            for (uint32_t r = 0; r < ROWS; r++)
+                memcpy(part + r * n, x + r * WIDTH + at, n * sizeof *x);
+            ht_act_prepare_columns(k, kind, part, ROWS, n, got + ht_act_bytes(k, kind, at),
+                                   row_bytes);
+        }
+        for (uint32_t r = 0; r < ROWS; r++)
+            if (memcmp(got + r * row_bytes, want + r * row_bytes, ht_act_bytes(k, kind, WIDTH)))
+                fail_msg("%s, kind %d: row %u is another by columns", kern_level_name(i / 3),
+                         (int)kind, r);
+    }
+}
+
 static void strange_activations(void **state) {
     (void)state;
     static const float values[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};
@@ -626,7 +655,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(real_shapes),   cmocka_unit_test(strange_scales),
         cmocka_unit_test(largest_codes), cmocka_unit_test(repacked),
         cmocka_unit_test(can_repack),    cmocka_unit_test(bands),
-        cmocka_unit_test(later),
+        cmocka_unit_test(later),         cmocka_unit_test(prepared_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,10 +227,11 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
             p->backend->vec.scale(acc + (r * n + h) * d, 1.0f / l[r * n + h], s->head_dim,
                                   y + h * d);
     if (!prepares) return;
+    const struct ht_linear_kernels *k = p->backend->linear;
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
-    size_t first = head * d / HT_ROW_GROUP * ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
-    ht_act_prepare_columns(p->backend->linear, acc, (uint32_t)n_rows, (uint32_t)(n * d),
-                           ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes + first, row_bytes);
+    uint8_t *to = ht_cpu_rows_at(p, s->prep, 0) + row * row_bytes;
+    ht_act_prepare_columns(k, s->kind, acc, (uint32_t)n_rows, (uint32_t)(n * d),
+                           to + ht_act_bytes(k, s->kind, head * d), row_bytes);
 }
 
 // The lines that store_heads will write: another thread had them last, so they are asked for before
@@ -238,9 +239,8 @@ static void store_heads(const struct ht_prepared *p, const struct ht_cpu_step *s
 static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        const struct work *w, uint32_t h0) {
     if (s->prep == HT_NONE) return;
-    size_t block = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP), d = s->head_dim;
-    size_t first = h0 * d / HT_ROW_GROUP * block;
-    size_t n = w->task.n_kv * w->n_heads * d / HT_ROW_GROUP * block;
+    size_t d = s->head_dim, first = ht_act_bytes(p->backend->linear, s->kind, h0 * d);
+    size_t n = ht_act_bytes(p->backend->linear, s->kind, w->task.n_kv * w->n_heads * d);
     for (uint32_t t = 0; t < w->task.tile->n_tokens; t++) {
         size_t row = (w->task.tile->row + t) * p->c->tensors[s->prep].row_bytes;
         const uint8_t *y = ht_cpu_rows_at(p, s->prep, 0) + row + first;

@@ -153,16 +153,19 @@ void ht_builder_need_prepared(struct ht_builder *b, uint32_t t, uint32_t i, uint
     if (missing) add_prep(b, t, b->map[t], missing, NULL, layer);
 }
 
-uint32_t ht_builder_own_prep(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t unit) {
+uint32_t ht_builder_own_prep(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t unit,
+                             enum ht_act_kind *kind) {
     bool others;
-    uint32_t width = b->p->tensors[t].width, block = HT_ROW_GROUP;
+    uint32_t width = b->p->tensors[t].width;
     unsigned kinds = wanted_kinds(b, t, i, &others);
-    size_t bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, width);
-    if (others || kinds != 1u << HT_ACT_ROW_Q8 || width % block != 0 || unit % block != 0 ||
-        bytes == 0)
-        return HT_NONE;
-    return b->acts[t][HT_ACT_ROW_Q8] =
-               ht_builder_tensor(b, ht_builder_rows(b, t), width, bytes, false);
+    if (others || width % HT_ROW_GROUP != 0 || unit % HT_ROW_GROUP != 0) return HT_NONE;
+    for (int k = 0; k < HT_N_ACT_KINDS; k++) {
+        size_t bytes = ht_act_row_bytes((enum ht_act_kind)k, width);
+        if (kinds != 1u << k || bytes == 0) continue;
+        *kind = (enum ht_act_kind)k;
+        return b->acts[t][k] = ht_builder_tensor(b, ht_builder_rows(b, t), width, bytes, false);
+    }
+    return HT_NONE;
 }
 
 static void add_norm(struct ht_builder *b, uint32_t i) {
@@ -198,7 +201,7 @@ static uint32_t add_epilogue(struct ht_builder *b, struct ht_cpu_step *l, const 
         l->has_act = l->has_mul = true;
         l->act = s->u.act.kind;
         b->map[s->out[0]] = l->out[0];
-        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
+        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP, &l->kind);
         return 1;
     }
     if (l->n_linear != 1 || !ht_builder_only_for(b, out[0], j)) return 0;
@@ -206,7 +209,7 @@ static uint32_t add_epilogue(struct ht_builder *b, struct ht_cpu_step *l, const 
         l->has_act = true;
         l->act = s->u.act.kind;
         b->map[s->out[0]] = l->out[0];
-        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP);
+        l->prep = ht_builder_own_prep(b, s->out[0], j + 1, HT_ROW_GROUP, &l->kind);
         return 1;
     }
     if (s->op != HT_OP_ADD || s->in[0] == s->in[1]) return 0;

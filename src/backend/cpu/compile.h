@@ -36,9 +36,10 @@ struct ht_cpu_norm ht_builder_norm(const struct ht_step *s);
 // Makes what is missing of the prepared rows that readers of plan tensor t want, step i first.
 void ht_builder_need_prepared(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t layer);
 // Prepared rows of plan tensor t, to be made by the step that makes t in pieces of `unit` columns:
-// possible where all that its readers (from plan step i on) want is 8-bit rows, whose blocks do not
-// know of each other. HT_NONE where it is not.
-uint32_t ht_builder_own_prep(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t unit);
+// possible where all that its readers (from plan step i on) want is rows of one kind, which is
+// stored then; blocks of 32 do not know of each other. HT_NONE where it is not.
+uint32_t ht_builder_own_prep(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t unit,
+                             enum ht_act_kind *kind);
 
 // ---- compile_heads.c: what works on heads
 

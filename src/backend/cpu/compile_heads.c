@@ -102,9 +102,10 @@ void ht_compile_attention(struct ht_builder *b, uint32_t i) {
     bool append = s->op == HT_OP_KV_APPEND;
     if (append && stored_before(b, i)) return;
     uint32_t in0 = b->map[s->in[0]], in1 = append ? b->map[s->in[1]] : HT_NONE;
-    uint32_t prep = append ? HT_NONE : ht_builder_own_prep(b, s->out[0], i + 1, s->u.attn.head_dim);
-    uint32_t out = append || prep != HT_NONE ? HT_NONE : ht_builder_give(b, s->out[0]),
-             parts = HT_NONE;
+    uint32_t prep = HT_NONE, out = HT_NONE, parts = HT_NONE;
+    enum ht_act_kind kind = HT_ACT_ROW_F32;
+    if (!append) prep = ht_builder_own_prep(b, s->out[0], i + 1, s->u.attn.head_dim, &kind);
+    if (!append && prep == HT_NONE) out = ht_builder_give(b, s->out[0]);
     if (!append && !b->c->own_heads)
         parts = ht_builder_tensor(
             b, HT_CPU_ROWS_ONE, 0,
@@ -118,6 +119,7 @@ void ht_compile_attention(struct ht_builder *b, uint32_t i) {
     a->out[0] = out;
     a->out[1] = parts;
     a->prep = prep;
+    a->kind = kind;
     a->n_heads = s->u.attn.n_heads;
     a->n_kv_heads = s->u.attn.n_kv_heads;
     a->head_dim = s->u.attn.head_dim;
@@ -130,6 +132,7 @@ void ht_compile_attention(struct ht_builder *b, uint32_t i) {
     j->in[0] = parts;
     j->out[0] = out;
     j->prep = prep;
+    j->kind = kind;
     j->n_heads = s->u.attn.n_heads;
     j->head_dim = s->u.attn.head_dim;
     j->window = s->u.attn.window;

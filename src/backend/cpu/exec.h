@@ -96,7 +96,7 @@ struct ht_cpu_step {
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, soft_cap;
     bool some_rows; // over heads: for the rows of outputs alone
-    uint32_t prep;  // out0's prepared rows (8-bit), which the step makes in its place; or HT_NONE
+    uint32_t prep;  // out0's prepared rows, which the step makes in its place; or HT_NONE
     // LINEAR: in[i] is output i's prepared activation
     uint32_t n_linear, residual; // tensor or HT_NONE
     uint32_t plan_step;          // the first that it was made of

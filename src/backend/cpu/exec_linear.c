@@ -128,7 +128,6 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
     uint32_t n_tokens = (uint32_t)(rows.end - rows.begin);
     size_t most = prepared_columns(whole, p->c->tensors[s->out[0]].width, n_tokens);
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
-    size_t block_bytes = ht_act_row_bytes(HT_ACT_ROW_Q8, HT_ROW_GROUP);
     struct range r = {0};
     while (next_piece(whole, most, &r)) {
         struct columns c[3];
@@ -138,8 +137,9 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
         }
         run_act(p, s, r.begin, r.end, n_tokens, c);
         uint8_t *dst = ht_cpu_rows_at(p, s->prep, 0) + rows.begin * row_bytes +
-                       r.begin / HT_ROW_GROUP * block_bytes;
-        ht_act_prepare_columns(k, c[0].y, n_tokens, (uint32_t)(r.end - r.begin), dst, row_bytes);
+                       ht_act_bytes(k, s->kind, r.begin);
+        ht_act_prepare_columns(k, s->kind, c[0].y, n_tokens, (uint32_t)(r.end - r.begin), dst,
+                               row_bytes);
     }
 }
 

@@ -58,10 +58,13 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst);
 
-// Prepares n columns, whole blocks of 32, of n_rows rows as HT_ACT_ROW_Q8: x is [n_rows][n], dst
-// the place of the columns' first block in row 0, rows being row_bytes long.
-void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
-                            uint32_t n, void *dst, size_t row_bytes);
+// Bytes of n columns, whole blocks of 32, of a prepared row.
+size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, size_t n);
+// Prepares so many of n_rows rows, as if whole rows were: x is [n_rows][n], dst the place of the
+// columns in row 0, rows being row_bytes long.
+void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind kind,
+                            const float *x, uint32_t n_rows, uint32_t n, void *dst,
+                            size_t row_bytes);
 
 // What a thread reads behind its linear steps, whatever it is: n runs of run_bytes each, of which
 // the first `done` bytes of the first one have been asked for.

@@ -58,14 +58,22 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
     }
 }
 
-void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
-                            uint32_t n, void *dst, size_t row_bytes) {
+size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, size_t n) {
+    switch (kind) {
+    case HT_ACT_ROW_F32: return n * sizeof(float);
+    case HT_ACT_ROW_BF16: return n * k->bf16_bytes;
+    case HT_ACT_ROW_Q8: break;
+    }
+    return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
+}
+
+static void columns_q8(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
+                       uint32_t n, uint8_t *to, size_t row_bytes) {
     enum { TOGETHER = 16 }; // blocks that a level takes at once, at most
     _Alignas(64) struct ht_act_q8 lines[TOGETHER];
     uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
-    uint8_t *to = dst;
     if (n_blocks == 1) {
-        k->act_q8(x, n_rows * n, dst, row_bytes);
+        k->act_q8(x, n_rows * n, (void *)to, row_bytes);
         return;
     }
     if (n_rows == 1 || n_blocks >= TOGETHER) {
@@ -84,6 +92,17 @@ void ht_act_prepare_columns(const struct ht_linear_kernels *k, const float *x, u
     }
 }
 
+void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind kind,
+                            const float *x, uint32_t n_rows, uint32_t n, void *dst,
+                            size_t row_bytes) {
+    if (kind == HT_ACT_ROW_Q8) {
+        columns_q8(k, x, n_rows, n, dst, row_bytes);
+        return;
+    }
+    for (uint8_t *to = dst; n_rows > 0; n_rows--, x += n, to += row_bytes)
+        ht_act_prepare(k, kind, x, n, to);
+}
+
 // Weights of a row that fill a panel; twice as many floats where they stay as short as in the file.
 static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
     switch (ht_linear_act_kind(f)) {
@@ -100,11 +119,7 @@ static const struct ht_linear_format *kernels_of(const struct ht_linear_kernels 
 
 // Bytes of n weights' part of a row of prepared activations.
 static size_t act_bytes(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n) {
-    switch (ht_linear_act_kind(f)) {
-    case HT_ACT_ROW_F32: return n * sizeof(float);
-    case HT_ACT_ROW_BF16: return (size_t)n * k->bf16_bytes;
-    default: return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
-    }
+    return ht_act_bytes(k, ht_linear_act_kind(f), n);
 }
 
 static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
