@@ -569,8 +569,6 @@ static void compare_prepared(uint32_t n, float strange) {
     }
 }
 
-// Zeros, subnormals, infinities and NaN in activations: the same bits at every level, and no
-// finite-looking answer from a number that is not finite.
 // Columns of prepared rows, made apart, are those of whole rows.
 static void prepared_columns(void **state) {
     (void)state;
@@ -599,6 +597,8 @@ static void prepared_columns(void **state) {
     }
 }
 
+// Zeros, subnormals, infinities and NaN in activations: the same bits at every level, and no
+// finite-looking answer from a number that is not finite.
 static void strange_activations(void **state) {
     (void)state;
     static const float values[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};

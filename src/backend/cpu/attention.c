@@ -421,8 +421,7 @@ static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     struct own o = own_of(p, s, thread);
     size_t run_bytes = (o.end - o.begin) * (size_t)(p->c->kv_page_bytes / s->n_kv_heads), n = 0;
     if (run_bytes == 0) return;
-    size_t most =
-        LATER_BYTES / run_bytes < HT_CPU_LATER_RUNS ? LATER_BYTES / run_bytes : HT_CPU_LATER_RUNS;
+    uint32_t most = min_u32((uint32_t)(LATER_BYTES / run_bytes), HT_CPU_LATER_RUNS);
     const uint8_t **last = asked->later + most;
     for (uint32_t i = 0; i < o.tiles->n; i++) {
         const struct ht_cpu_tile *t = &o.tiles->at[i];
