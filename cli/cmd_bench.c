@@ -172,6 +172,15 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     return code ? code : end_work(b, t, r);
 }
 
+// Says what kept sequences from what was to be measured.
+static int check_lanes(const struct lane *lanes, size_t n, size_t n_started, uint32_t n_prompt) {
+    struct hearth_error err = {HEARTH_OK, ""};
+    for (size_t i = 0; i < n; i++)
+        if (hearth_request_error(lanes[i].request, &err)) return fail_error(&err);
+    if (n_started == n) return EXIT_FINE;
+    return fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
+}
+
 // Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
 static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, uint64_t seed,
                      bool timed, struct result *r) {
@@ -186,9 +195,7 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
         code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
                            : time_prompts(b, t, timed, r);
     }
-    if (!code && n_started < t->seqs) {
-        code = fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
-    }
+    if (!code) code = check_lanes(lanes, t->seqs, n_started, n_prompt);
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
     return code;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The program's command line: help, refusals, messages about files, and a man page that stays true."""
+import math
 import os
 import re
+import struct
 import tempfile
 import unittest
 
@@ -140,6 +142,21 @@ class Refusals(unittest.TestCase):
                             "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16")
             self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
+
+    def test_no_number(self):
+        ones = struct.pack("<f", 1.0) * tiny.DIM  # the first of them: the output norm
+        with tempfile.TemporaryDirectory() as folder:
+            path = tiny.tiny_model(os.path.join(folder, "nan.gguf"))
+            with open(path, "rb") as f:
+                data = f.read()
+            with open(path, "wb") as f:
+                f.write(data.replace(ones, struct.pack("<f", math.nan) + ones[4:], 1))
+            bench = ["bench", path, "--backend", "ref"]  # which measures no ceilings
+            for args in (["run", path, "-p", "x"], [*bench, "--prompt", 4, "--generate", 0],
+                         [*bench, "--prompt", 0, "--generate", 2]):
+                code, _, err = tiny.hearth(*args)
+                self.assertEqual(code, 1, args)
+                self.assertRegex(err, r"(?m)^hearth: the logit of token 0 is nan", args)
 
 
 if __name__ == "__main__":
