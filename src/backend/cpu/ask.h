@@ -27,4 +27,11 @@ static inline void ht_ask_page_runs(const void *p, size_t n_bytes) {
         ht_ask_pages((const void *)(at + HT_PAGE_RUN), HT_PAGE_RUN);
 }
 
+// Reads a byte of every line from p on, in the order of addresses, where processors follow by
+// themselves further ahead than they can be asked; n_bytes of whole lines.
+static inline void ht_read_lines(const void *p, size_t n_bytes) {
+    const volatile uint8_t *line = p;
+    for (size_t i = 0; i < n_bytes; i += 64) (void)line[i];
+}
+
 #endif

@@ -36,6 +36,7 @@ struct work {
     uint32_t n_rows, kv_rows, n_heads;
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     struct pages pages[HT_ATTN_MAX_ROWS];                // [n_kv]
+    bool reads;                                          // each tile by read_tile
     struct task next;                                    // what this thread does then
     uint32_t n_ask; // its last tokens, whose query rows nobody asked for yet
 };
@@ -90,6 +91,10 @@ static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_s
     return ht_kv_head(p, s->layer, page, task.kv_head + kv);
 }
 
+static size_t page_bytes(const struct ht_prepared *p, uint32_t n_kv) {
+    return n_kv * 2 * HT_PAGE_TOKENS * p->c->kv_row_bytes;
+}
+
 // The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
 // fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
 // the next one's, and where nothing comes later, that of the next KV head; but no group of
@@ -114,7 +119,8 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
             pos -= HT_TILE;
             next_kv++;
         }
-        uint32_t seen = next_kv < task.n_kv ? task.tile->pos + task.tile->n_tokens : 0;
+        bool asks = next_kv < task.n_kv && !w->reads;
+        uint32_t seen = asks ? task.tile->pos + task.tile->n_tokens : 0;
         const uint8_t *then = page_of(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos);
         at->v[i] = here + v_at;
         if (pos < seen) ht_ask_pages(then, 2 * v_at);
@@ -125,6 +131,24 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
             at->next_v[i * HT_PAGE_GROUPS + g] = next + v_at;
         }
     }
+}
+
+// Reads the whole pages of a tile, all heads of the task, so that the kernels find them in L2. In a
+// long context they are one run from tile to tile, which plain loads read as fast as the memory is;
+// what kernels ask for comes at half of that (docs/cpu.md, "Attention").
+static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t base) {
+    uint32_t end = min_u32(w->hi[w->n_rows - 1], base + HT_TILE);
+    for (; base + HT_PAGE_TOKENS <= end; base += HT_PAGE_TOKENS)
+        ht_read_lines(page_of(p, s, w->task, 0, base), page_bytes(p, w->task.n_kv));
+}
+
+// Whether a task is worth that: one token that sees many positions, and long runs.
+static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task) {
+    enum { POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
+    uint32_t pos = task.tile->pos;
+    return p->backend->reads_runs && task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
+           pos - first_seen(s, pos) >= POSITIONS && page_bytes(p, task.n_kv) >= RUN_BYTES;
 }
 
 // The last group of a task's positions may lie in rows; the others are full.
@@ -153,6 +177,7 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         hi[r] = min_u32(w->hi[r], end) - base;
     }
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
+    if (w->reads) read_tile(p, s, w, base);
     for (uint32_t kv = 0; kv < w->task.n_kv; kv++) {
         const struct pages *at = &w->pages[kv];
         find_pages(p, s, w, kv, base);
@@ -291,6 +316,7 @@ static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     struct work w = work_of(p, s, task, next, thread);
     uint32_t group = s->n_heads / s->n_kv_heads;
     if (next.tile) w.n_ask = next.tile->n_tokens;
+    w.reads = reads_runs(p, s, task);
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
         w.n_rows = w.n_heads * tile->n_tokens * task.n_kv;
@@ -419,7 +445,7 @@ static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     asked->linear.later = (struct ht_linear_later){0};
     if (s == end || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
     struct own o = own_of(p, s, thread);
-    size_t run_bytes = (o.end - o.begin) * (size_t)(p->c->kv_page_bytes / s->n_kv_heads), n = 0;
+    size_t run_bytes = page_bytes(p, o.end - o.begin), n = 0;
     if (run_bytes == 0) return;
     uint32_t most = min_u32((uint32_t)(LATER_BYTES / run_bytes), HT_CPU_LATER_RUNS);
     const uint8_t **last = asked->later + most;

@@ -419,6 +419,9 @@ enum hearth_status ht_cpu_compile(const struct ht_backend *be, const struct ht_p
     c->n_threads = ht_team_size(be->team);
     c->own_heads = heads_divide(p, c->n_threads);
     c->k_rows = c->own_heads && be->vec.k_row[l->kv_type];
+    c->kv_together = p->n_kv_heads;
+    if (c->own_heads && p->n_kv_heads % (uint32_t)c->n_threads == 0)
+        c->kv_together /= (uint32_t)c->n_threads;
     struct ht_builder b = {.c = c, .p = p, .err = err};
     if (builder_init(&b))
         compile_steps(&b);

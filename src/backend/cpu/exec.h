@@ -121,8 +121,9 @@ struct ht_compiled {
     const struct ht_plan *plan;
     struct ht_limits limits;
     int n_threads;
-    bool own_heads; // a thread owns KV heads from projection to attention
-    bool k_rows;    // so an unfinished group of K lies in rows (vec.h, k_row)
+    bool own_heads;       // a thread owns KV heads from projection to attention
+    bool k_rows;          // so an unfinished group of K lies in rows (vec.h, k_row)
+    uint32_t kv_together; // KV heads that lie beside each other in a page: a thread's own, or all
     struct ht_cpu_step *steps;
     struct ht_cpu_tensor *tensors;
     uint32_t n_steps, n_tensors, cap_steps, cap_tensors;
@@ -142,6 +143,7 @@ struct ht_backend {
     enum ht_cpu_level level;
     struct ht_vec_kernels vec;
     const struct ht_linear_kernels *linear;
+    bool reads_runs; // attention of long contexts reads keys and values before it uses them
     struct ht_team *team;
     char text[128];
 };
@@ -330,7 +332,10 @@ void ht_cpu_profile_free(struct ht_cpu_profile *f); // accepts NULL
 // In place of the region of an execute, where a profile is wanted: counts, and runs the steps.
 void ht_cpu_profile_run(struct ht_prepared *p, ht_team_fn run_plan);
 
-// kv.c: the pages. Elements of one KV head in a page: K then V.
+// kv.c: the pages. Elements of one KV head in a page: K then V. A chunk of pages lies together,
+// layer after layer; in a layer, kv_together heads of one page after the other, then the next ones.
+// Larger chunks are read faster, but a context's first token takes the memory of a whole one.
+#define HT_CPU_KV_CHUNK 8
 uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, uint32_t head);
 // Stores the K or V, x [n][d], of KV head h of the batch's tokens [t, t + n).
 void ht_cpu_store_heads(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_store what,
