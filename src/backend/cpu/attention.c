@@ -143,11 +143,13 @@ static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
         ht_read_lines(page_of(p, s, w->task, 0, base), page_bytes(p, w->task.n_kv));
 }
 
-// Whether a task is worth that: one token that sees many positions, and long runs.
+// Whether a task is worth that: one token that sees many positions, long runs, and few tokens in
+// all, as linear steps of more ask for a part of what it would read (set_later).
 static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task) {
-    enum { POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
+    enum { QUERIES = 8, POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
     uint32_t pos = task.tile->pos;
-    return p->backend->reads_runs && task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
+    return p->backend->reads_runs && ht_cpu_n_queries(p, s) <= QUERIES &&
+           task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
            pos - first_seen(s, pos) >= POSITIONS && page_bytes(p, task.n_kv) >= RUN_BYTES;
 }
 
