@@ -21,7 +21,7 @@ static void check_places(uint32_t n_pages, uint32_t n_layers, uint32_t n_heads, 
     struct ht_compiled c = {.plan = &plan,
                             .limits.n_pages = n_pages,
                             .kv_together = together,
-                            .kv_page_bytes = n_heads * HEAD_BYTES};
+                            .kv_head_bytes = HEAD_BYTES};
     struct ht_prepared p = {.c = &c, .kv = block};
     memset(seen, 0, sizeof seen);
     for (uint32_t page = 0; page < n_pages; page++)

@@ -91,10 +91,6 @@ static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_s
     return ht_kv_head(p, s->layer, page, task.kv_head + kv);
 }
 
-static size_t page_bytes(const struct ht_prepared *p, uint32_t n_kv) {
-    return n_kv * 2 * HT_PAGE_TOKENS * p->c->kv_row_bytes;
-}
-
 // The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
 // fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
 // the next one's, and where nothing comes later, that of the next KV head; but no group of
@@ -123,7 +119,7 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
         uint32_t seen = asks ? task.tile->pos + task.tile->n_tokens : 0;
         const uint8_t *then = page_of(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos);
         at->v[i] = here + v_at;
-        if (pos < seen) ht_ask_pages(then, 2 * v_at);
+        if (pos < seen) ht_ask_pages(then, p->c->kv_head_bytes);
         for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++) {
             const uint8_t *next = pos + g * HT_LANES < seen ? then : here;
             at->k[i * HT_PAGE_GROUPS + g] = here + g * k_bytes;
@@ -140,7 +136,7 @@ static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
                       uint32_t base) {
     uint32_t end = min_u32(w->hi[w->n_rows - 1], base + HT_TILE);
     for (; base + HT_PAGE_TOKENS <= end; base += HT_PAGE_TOKENS)
-        ht_read_lines(page_of(p, s, w->task, 0, base), page_bytes(p, w->task.n_kv));
+        ht_read_lines(page_of(p, s, w->task, 0, base), w->task.n_kv * p->c->kv_head_bytes);
 }
 
 // Whether a task is worth that: one token that sees many positions, long runs, and few tokens in
@@ -150,7 +146,7 @@ static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s,
     uint32_t pos = task.tile->pos;
     return p->backend->reads_runs && ht_cpu_n_queries(p, s) <= QUERIES &&
            task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
-           pos - first_seen(s, pos) >= POSITIONS && page_bytes(p, task.n_kv) >= RUN_BYTES;
+           pos - first_seen(s, pos) >= POSITIONS && task.n_kv * p->c->kv_head_bytes >= RUN_BYTES;
 }
 
 // The last group of a task's positions may lie in rows; the others are full.
@@ -447,7 +443,7 @@ static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     asked->linear.later = (struct ht_linear_later){0};
     if (s == end || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
     struct own o = own_of(p, s, thread);
-    size_t run_bytes = page_bytes(p, o.end - o.begin), n = 0;
+    size_t run_bytes = (o.end - o.begin) * p->c->kv_head_bytes, n = 0;
     if (run_bytes == 0) return;
     uint32_t most = min_u32((uint32_t)(LATER_BYTES / run_bytes), HT_CPU_LATER_RUNS);
     const uint8_t **last = asked->later + most;

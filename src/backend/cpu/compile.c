@@ -362,8 +362,9 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
                                      struct hearth_error *err) {
     const struct ht_plan *p = c->plan;
     c->kv_row_bytes = ht_kv_row_bytes(c->limits.kv_type, p->head_dim);
-    uint64_t head = 2 * HT_PAGE_TOKENS * c->kv_row_bytes, pages;
-    bool ok = ht_mul_u64(head, p->n_kv_heads, &c->kv_page_bytes) &&
+    c->kv_head_bytes = 2 * HT_PAGE_TOKENS * c->kv_row_bytes;
+    uint64_t pages;
+    bool ok = ht_mul_u64(c->kv_head_bytes, p->n_kv_heads, &c->kv_page_bytes) &&
               ht_mul_u64(p->n_layers, c->limits.n_pages, &pages) &&
               ht_mul_u64(pages, c->kv_page_bytes, &c->kv_bytes) && c->kv_bytes < SIZE_MAX / 2;
     if (!ok)

@@ -133,6 +133,7 @@ struct ht_compiled {
     uint64_t scratch_bytes; // tensors
     uint64_t linear_bytes, attn_bytes, piece_bytes, row_bytes, thread_bytes; // of one thread
     uint64_t kv_row_bytes;  // of K or V of a head's position
+    uint64_t kv_head_bytes; // of K and V of a head in a page
     uint64_t kv_page_bytes; // of one layer
     uint64_t kv_bytes;
     uint64_t packed_bytes; // of repacked weights

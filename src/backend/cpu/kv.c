@@ -11,10 +11,10 @@ uint8_t *ht_kv_head(const struct ht_prepared *p, uint32_t layer, uint32_t page, 
     const struct ht_compiled *c = p->c;
     uint32_t first = page / HT_CPU_KV_CHUNK * HT_CPU_KV_CHUNK, n = c->limits.n_pages - first;
     if (n > HT_CPU_KV_CHUNK) n = HT_CPU_KV_CHUNK; // else the last chunk, which is shorter
-    uint64_t head_bytes = c->kv_page_bytes / c->plan->n_kv_heads, run = head / c->kv_together;
     uint64_t at = (uint64_t)first * c->plan->n_layers + (uint64_t)n * layer; // pages of a layer
-    return p->kv + at * c->kv_page_bytes +
-           ((run * n + page - first) * c->kv_together + head % c->kv_together) * head_bytes;
+    at *= c->plan->n_kv_heads;                                               // heads
+    at += (head / c->kv_together * n + page - first) * c->kv_together + head % c->kv_together;
+    return p->kv + at * c->kv_head_bytes;
 }
 
 // Where a token's K or V of a head goes: the group of positions, or the page's V.
