@@ -3,48 +3,16 @@
 // f32 bit for bit), scalar against the formula in double precision, both over odd and real shapes,
 // with guard pages behind everything that is read or written. With --bench the same program
 // measures them (tests/kern/bench_linear.c).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear.h"
+#include "kern/guarded.h"
 #include "kern/kern_levels.h"
 
 int bench_linear(int argc, char **argv);
-
-// ---- memory that ends at a page which may not be touched ---------------------------------------
-
-struct guarded {
-    uint8_t *base;
-    size_t total;
-    uint8_t *data; // [n], its last byte in front of the guard (up to the alignment asked for)
-    size_t n;
-};
-
-static struct guarded guarded_new(size_t n, size_t align) {
-    struct guarded g = {.n = n};
-    size_t room = (n + align + 4095) / 4096 * 4096;
-    g.total = room + 8192;
-    g.base = mmap(NULL, g.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(g.base != MAP_FAILED);
-    assert_int_equal(mprotect(g.base, 4096, PROT_NONE), 0);
-    assert_int_equal(mprotect(g.base + 4096 + room, 4096, PROT_NONE), 0);
-    g.data = g.base + 4096 + (room - n) / align * align;
-    return g;
-}
-
-static void guarded_free(struct guarded *g) {
-    munmap(g->base, g->total);
-}
 
 // ---- one case ----------------------------------------------------------------------------------
 

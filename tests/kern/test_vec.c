@@ -5,56 +5,27 @@
 // --bench the same program measures the attention kernels (tests/kern/bench_vec.c).
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#include "cmocka_all.h"
 
 #include "backend/cpu/kern_data.h"
 #include "backend/cpu/self_test.h"
 #include "backend/cpu/vec.h"
+#include "kern/guarded.h"
 #include "quant/format.h"
 
 int bench_vec(int argc, char **argv);
-
-// ---- guarded memory: n bytes whose last byte lies in front of a guard page
-
-#define ROOM   (256 * 1024)
-#define CANARY 0xa5
-
-struct guarded {
-    uint8_t *base, *data;
-    size_t n;
-};
-
-static struct guarded guarded_new(size_t n) {
-    struct guarded g = {.n = n};
-    assert_true(n <= ROOM);
-    g.base = mmap(NULL, ROOM + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(g.base != MAP_FAILED);
-    assert_int_equal(mprotect(g.base, 4096, PROT_NONE), 0);
-    assert_int_equal(mprotect(g.base + 4096 + ROOM, 4096, PROT_NONE), 0);
-    g.data = g.base + 4096 + ROOM - n;
-    memset(g.base + 4096, CANARY, ROOM - n);
-    return g;
-}
-
-static void guarded_free(struct guarded *g) {
-    for (const uint8_t *p = g->base + 4096; p < g->data; p++) assert_int_equal(*p, CANARY);
-    munmap(g->base, ROOM + 8192);
-}
 
 static float *floats(const struct guarded *g) {
     return (float *)(void *)g->data;
 }
 
 static struct guarded random_floats(size_t n, uint64_t *seed) {
-    struct guarded g = guarded_new(n * sizeof(float));
+    struct guarded g = guarded_new(n * sizeof(float), 1);
     kern_floats(floats(&g), n, seed);
     return g;
 }
 
 static struct guarded copy_of(const struct guarded *from) {
-    struct guarded g = guarded_new(from->n);
+    struct guarded g = guarded_new(from->n, 1);
     memcpy(g.data, from->data, from->n);
     return g;
 }
@@ -91,7 +62,7 @@ static void check_rows(const struct ht_vec_kernels *want, const struct ht_vec_ke
             uint32_t n = sizes[i];
             struct guarded a = random_floats(n, &seed), b = random_floats(n, &seed);
             struct guarded d = random_floats(n, &seed);
-            struct guarded y = guarded_new(n * 4), z = guarded_new(n * 4);
+            struct guarded y = guarded_new(n * 4, 1), z = guarded_new(n * 4, 1);
             c->run(want, floats(&a), floats(&b), floats(&d), n, floats(&y));
             c->run(got, floats(&a), floats(&b), floats(&d), n, floats(&z));
             same(&y, &z, c->name, n);
@@ -112,7 +83,7 @@ static void check_acts(const struct ht_vec_kernels *want, const struct ht_vec_ke
                                   1e-40f,     -1e-40f,    1e-20f,   3.4e38f,       -3.4e38f,
                                   HT_EXP_MIN, HT_EXP_MAX, 0.9375f,  HT_TANH_SMALL, HT_ERF_ONE};
     uint64_t seed = 2;
-    struct guarded x = guarded_new(4096 * sizeof(float));
+    struct guarded x = guarded_new(4096 * sizeof(float), 1);
     for (uint32_t i = 0; i < 4096; i++) {
         kern_floats(&floats(&x)[i], 1, &seed);
         floats(&x)[i] *= i % 3 == 0 ? 1.0f : i % 3 == 1 ? 8.0f : 60.0f;
@@ -120,7 +91,7 @@ static void check_acts(const struct ht_vec_kernels *want, const struct ht_vec_ke
     memcpy(floats(&x) + 100, edges, sizeof edges);
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
         floats(&x)[200 + i] = nextafterf(edges[i], INFINITY), floats(&x)[300 + i] = -edges[i];
-    struct guarded y = guarded_new(x.n), z = guarded_new(x.n);
+    struct guarded y = guarded_new(x.n, 1), z = guarded_new(x.n, 1);
     for (int kind = 0; kind <= HT_ACT_RELU2; kind++) {
         want->act((enum ht_act)kind, floats(&x), 4096, floats(&y));
         got->act((enum ht_act)kind, floats(&x), 4096, floats(&z));
@@ -150,7 +121,7 @@ static bool holds(enum hearth_kv_type type, uint32_t d) {
 }
 
 static struct guarded filled(size_t n, int byte) {
-    struct guarded g = guarded_new(n);
+    struct guarded g = guarded_new(n, 1);
     memset(g.data, byte, n);
     return g;
 }
@@ -266,7 +237,7 @@ static void test_stores(void **state) {
 static struct guarded random_page(enum hearth_kv_type type, uint32_t d, uint32_t n,
                                   uint64_t *seed) {
     struct ht_vec_kernels k;
-    struct guarded g = guarded_new(n * ht_kv_row_bytes(type, d));
+    struct guarded g = guarded_new(n * ht_kv_row_bytes(type, d), 1);
     float x[256];
     ht_vec_kernels_init(&k, HT_CPU_SCALAR);
     for (uint32_t j = 0; j < n; j++) {
@@ -283,7 +254,7 @@ static struct guarded random_page(enum hearth_kv_type type, uint32_t d, uint32_t
 static struct guarded random_query(const struct ht_vec_kernels *want,
                                    const struct ht_vec_kernels *got, enum hearth_kv_type type,
                                    uint32_t n_rows, uint32_t d, uint64_t *seed) {
-    struct guarded q = guarded_new(n_rows * ht_attn_q_floats(d) * sizeof(float));
+    struct guarded q = guarded_new(n_rows * ht_attn_q_floats(d) * sizeof(float), 1);
     struct guarded q2 = copy_of(&q), x = random_floats(d, seed);
     for (uint32_t r = 0; r < n_rows; r++) {
         kern_floats(floats(&x), d, seed);
