@@ -144,11 +144,11 @@ static bool expect_same_repacked(const struct shape *s, int level, const struct 
 // ---- the formula in double precision -----------------------------------------------------------
 
 // The step of a block by linear.h's definition, its error in double. Where two steps are as good to
-// many digits a kernel may choose either; *tie says so.
-static float block_top(const float *x, uint32_t n, float amax, bool *tie) {
+// many digits a kernel may choose either; *tie says so. most: the largest.
+static float block_top(float most, const float *x, uint32_t n, float amax, bool *tie) {
     double best = INFINITY, second = INFINITY;
-    float top = 127;
-    for (float t = 127; t >= 125; t--) {
+    float top = most;
+    for (float t = most; t >= most - 2; t--) {
         double sum = 0;
         for (uint32_t i = 0; i < n; i++) {
             double e = x[i] * (t / amax) - rintf(x[i] * (t / amax));
@@ -169,17 +169,18 @@ static float block_top(const float *x, uint32_t n, float amax, bool *tie) {
 // What the format's activations are, by linear.h's definition, as double; false if a block's step
 // is a tie.
 static bool activation(enum ht_format f, const float *x, uint32_t n, double *a) {
+    const float most = ht_linear_act_kind(f) == HT_ACT_ROW_Q8_120 ? 120 : 127;
     bool tie = false;
     for (uint32_t k = 0; k < n; k += 32) {
         uint32_t end = k + 32 < n ? k + 32 : n;
         float amax = 0;
         for (uint32_t i = k; i < end; i++) amax = fmaxf(amax, fabsf(x[i]));
-        float top = amax > 0 ? block_top(x + k, end - k, amax, &tie) : 127;
+        float top = amax > 0 ? block_top(most, x + k, end - k, amax, &tie) : most;
         for (uint32_t i = k; i < end; i++) {
             switch (ht_linear_act_kind(f)) {
             case HT_ACT_ROW_F32: a[i] = x[i]; break;
             case HT_ACT_ROW_BF16: a[i] = ht_bf16_to_f32(ht_f32_to_bf16(x[i])); break;
-            case HT_ACT_ROW_Q8:
+            default:
                 a[i] = amax > 0 ? rint((double)(x[i] * (top / amax))) * (double)(amax / top) : 0;
                 break;
             }
@@ -504,31 +505,30 @@ static void one_token_one_answer(void **state) {
 
 // n numbers with a strange one in the second block (all zero else) and, behind 17 blocks, in
 // another, prepared at every level as a row and, whole blocks, as a column: scalar's bytes.
-static void compare_prepared(uint32_t n, float strange) {
+static void compare_prepared(enum ht_act_kind kind, uint32_t n, float strange) {
     enum { MOST = 64 * 41 };
     static uint8_t want[MOST], got[2 * MOST];
     static float x[32 * 41];
     const struct ht_linear_kernels *scalar = ht_linear_kernels_get(HT_CPU_SCALAR);
     size_t n_bytes = (n + 31) / 32 * sizeof(struct ht_act_q8); // a row may have a line behind
-    assert_true(n_bytes <= ht_act_row_bytes(HT_ACT_ROW_Q8, n) && n_bytes <= sizeof want);
+    assert_true(n_bytes <= ht_act_row_bytes(kind, n) && n_bytes <= sizeof want);
     for (uint32_t i = 0; i < n; i++) x[i] = i / 32 == 1 ? 0 : (float)(i * 7919 % 1009) / 64 - 7;
     x[40] = strange;
     if (n > 17 * 32) x[17 * 32] = strange;
-    ht_act_prepare(scalar, HT_ACT_ROW_Q8, x, n, want);
+    ht_act_prepare(scalar, kind, x, n, want);
     float scale;
     memcpy(&scale, want + 64 + 32, 4);
     assert_int_equal(isnan(scale), !isfinite(strange));
     for (int level = 1; level < KERN_N_LEVELS; level++) {
         if (!kern_level_usable(level)) continue;
         memset(got, 0xee, sizeof got);
-        ht_act_prepare(kern_level_get(level), HT_ACT_ROW_Q8, x, n, got);
+        ht_act_prepare(kern_level_get(level), kind, x, n, got);
         assert_memory_equal(got, want, n_bytes);
         for (size_t i = n_bytes; i < sizeof got; i++) assert_int_equal(got[i], 0xee);
         for (uint32_t m = 1; m <= 17; m = m == 1 ? 3 : m + 7) { // columns of m blocks
             size_t stride = (m + 1) * 64;
             memset(got, 0xee, sizeof got);
-            ht_act_prepare_columns(kern_level_get(level), HT_ACT_ROW_Q8, x, n / 32 / m, m * 32, got,
-                                   stride);
+            ht_act_prepare_columns(kern_level_get(level), kind, x, n / 32 / m, m * 32, got, stride);
             for (uint32_t i = 0; i < n / 32 / m; i++) {
                 assert_memory_equal(got + i * stride, want + (size_t)i * m * 64, m * 64);
                 assert_int_equal(got[i * stride + m * 64], 0xee);
@@ -545,10 +545,10 @@ static void prepared_columns(void **state) {
     static _Alignas(64) uint8_t want[ROWS * WIDTH * 4], got[sizeof want];
     uint64_t seed = 9;
     kern_floats(x, ROWS * WIDTH, &seed);
-    for (int i = 0; i < KERN_N_LEVELS * 3; i++) {
-        enum ht_act_kind kind = (enum ht_act_kind)(i % 3);
-        if (!kern_level_usable(i / 3)) continue;
-        const struct ht_linear_kernels *k = kern_level_get(i / 3);
+    for (int i = 0; i < KERN_N_LEVELS * HT_N_ACT_KINDS; i++) {
+        enum ht_act_kind kind = (enum ht_act_kind)(i % HT_N_ACT_KINDS);
+        if (!kern_level_usable(i / HT_N_ACT_KINDS)) continue;
+        const struct ht_linear_kernels *k = kern_level_get(i / HT_N_ACT_KINDS);
         size_t row_bytes = ht_act_row_bytes(kind, WIDTH);
         for (uint32_t r = 0; r < ROWS; r++)
             ht_act_prepare(k, kind, x + r * WIDTH, WIDTH, want + r * row_bytes);
@@ -560,8 +560,8 @@ static void prepared_columns(void **state) {
         }
         for (uint32_t r = 0; r < ROWS; r++)
             if (memcmp(got + r * row_bytes, want + r * row_bytes, ht_act_bytes(k, kind, WIDTH)))
-                fail_msg("%s, kind %d: row %u is another by columns", kern_level_name(i / 3),
-                         (int)kind, r);
+                fail_msg("%s, kind %d: row %u is another by columns",
+                         kern_level_name(i / HT_N_ACT_KINDS), (int)kind, r);
     }
 }
 
@@ -572,8 +572,10 @@ static void strange_activations(void **state) {
     static const float values[] = {0, 1e-38f, -1e-45f, 3e38f, INFINITY, -INFINITY, NAN, 0.5f};
     static const uint32_t sizes[] = {32 * 2, 32 * 6, 32 * 7 + 5, 32 * 16, 32 * 23 + 1, 32 * 40};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t v = 0; v < sizeof values / sizeof *values; v++)
-            compare_prepared(sizes[i], values[v]);
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            compare_prepared(HT_ACT_ROW_Q8, sizes[i], values[v]);
+            compare_prepared(HT_ACT_ROW_Q8_120, sizes[i], values[v]);
+        }
 }
 
 // Scales that are huge, infinite or not numbers give at every level what they give in scalar.

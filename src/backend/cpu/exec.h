@@ -15,8 +15,6 @@
 #include "backend/cpu/vec.h"
 #include "base/team.h"
 
-#define HT_N_ACT_KINDS 3 // enum ht_act_kind
-
 enum ht_cpu_op {
     HT_CPU_ROPE_TABLE, // out0: cos and sin of this batch's positions
     HT_CPU_EMBED,
@@ -88,7 +86,7 @@ struct ht_cpu_step {
     bool barrier[HT_CPU_N_MODES]; // threads meet before this step
     uint32_t ahead; // the first LINEAR step from here on, with no experts before it, or HT_NONE
     uint32_t layer;
-    uint32_t in[4], out[3], w[6]; // cpu tensors, plan weights; HT_NONE where absent
+    uint32_t in[4], out[4], w[6]; // cpu tensors, plan weights; HT_NONE where absent
     struct ht_cpu_norm norm;
     uint32_t rope; // ROPE_TABLE
     enum ht_rope_pairing pairing;

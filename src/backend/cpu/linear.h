@@ -17,13 +17,14 @@
 //                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
 //                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
 //   last            y = residual + (y + bias)
-// Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125, the one
-// that rounds these 32 numbers best. inverse = top / amax; e = x * inverse - rint(x * inverse); the
-// error is the sum of e * e in 16 lanes (lane j: e[j] squared, then fma with e[j + 16]; lanes j and
-// j + 8, then 4, 2, 1) over top squared (as a product with the f32 constant); the least wins, the
-// larger top on a tie. q = rint(x * inverse), scale = amax / top. A block whose 127 / amax
-// overflows is all zero; one that holds an infinity or a NaN has the scale NaN. (Against amax / 127
-// alone this takes a tenth off the error of the logits, for some 40 cycles a block.)
+// Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125 (or 120,
+// 119 and 118, by the kind), the one that rounds these 32 numbers best. inverse = top / amax; e = x
+// * inverse - rint(x * inverse); the error is the sum of e * e in 16 lanes (lane j: e[j] squared,
+// then fma with e[j + 16]; lanes j and j + 8, then 4, 2, 1) over top squared (as a product with the
+// f32 constant); the least wins, the larger top on a tie. q = rint(x * inverse), scale = amax /
+// top. A block whose largest top / amax overflows is all zero; one that holds an infinity or a NaN
+// has the scale NaN. (Against amax / 127 alone this takes a tenth off the error of the logits, for
+// some 40 cycles a block.)
 // The bf16 instructions of x86 and Arm add pairs in their own way: BF16 alone
 // may differ between levels, never within one.
 #ifndef HT_CPU_LINEAR_H
@@ -47,9 +48,17 @@ struct ht_linear_kernels; // the function table of one CPU level (kernels.h)
 enum ht_act_kind {
     HT_ACT_ROW_F32,  // f32 as they are (F32, F16)
     HT_ACT_ROW_BF16, // rounded to bf16, nearest even (BF16)
-    HT_ACT_ROW_Q8,   // int8 in blocks of 32 with an f32 scale and block sums (all others)
+    HT_ACT_ROW_Q8,   // int8 in blocks of 32 with an f32 scale and block sums
+    // The same with codes of 120 at most, so that a code of four bits and one of these have a byte
+    // for their sum (x86/avx512vnni_sums.c): Q4_0, Q4_1 and those of superblocks, which stand in
+    // one file with them, but for the ternary ones.
+    HT_ACT_ROW_Q8_120,
+    HT_N_ACT_KINDS,
 };
 enum ht_act_kind ht_linear_act_kind(enum ht_format f);
+static inline bool ht_act_is_q8(enum ht_act_kind kind) {
+    return kind == HT_ACT_ROW_Q8 || kind == HT_ACT_ROW_Q8_120;
+}
 
 // Bytes of one prepared activation row of n_in elements (n_in padded up as the kernels want, and
 // perhaps a line behind that nobody sets or reads): a multiple of 64. 0: n_in is too large.

@@ -146,7 +146,7 @@ static void add_macs(struct kind *k, enum ht_format format, double macs) {
     switch (ht_linear_act_kind(format)) {
     case HT_ACT_ROW_F32: k->f32 += macs / SHARE_FLOAT; break;
     case HT_ACT_ROW_BF16: k->bf16 += macs / SHARE_FLOAT; break;
-    case HT_ACT_ROW_Q8:
+    default:
         k->int8 +=
             macs / (codes && (codes->has_min || codes->group < 32) ? SHARE_HARD : SHARE_INT8);
         break;

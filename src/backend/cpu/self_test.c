@@ -131,12 +131,14 @@ static void check_activations(struct self_test *t) {
     size_t n_bytes = N_IN / 32 * ht_act_row_bytes(HT_ACT_ROW_Q8, 32); // what lies behind is not set
     float *x = t->want;
     bool same = true;
-    memcpy(x, t->x, N_IN * sizeof *x);
-    for (int strange = 0; strange < 2; strange++) {
+    for (int i = 0; i < 4; i++) {
+        enum ht_act_kind kind = i < 2 ? HT_ACT_ROW_Q8 : HT_ACT_ROW_Q8_120;
+        bool strange = i % 2 > 0;
+        memcpy(x, t->x, N_IN * sizeof *x);
         if (strange) memset(x + 32, 0, 32 * sizeof *x);
-        for (size_t i = 0; strange && i < sizeof odd / sizeof *odd; i++) x[64 + 32 * i] = odd[i];
-        ht_act_prepare(t->scalar_linear, HT_ACT_ROW_Q8, x, N_IN, t->act);
-        ht_act_prepare(t->linear, HT_ACT_ROW_Q8, x, N_IN, t->act + row);
+        for (size_t o = 0; strange && o < sizeof odd / sizeof *odd; o++) x[64 + 32 * o] = odd[o];
+        ht_act_prepare(t->scalar_linear, kind, x, N_IN, t->act);
+        ht_act_prepare(t->linear, kind, x, N_IN, t->act + row);
         same = same && memcmp(t->act, t->act + row, n_bytes) == 0;
     }
     tell(t, "activations Q8", same ? "" : "a prepared row has other bytes than scalar's");

@@ -24,9 +24,13 @@
 
 // The steps that are tried for a block of activations, and 1 / top^2.
 #define HT_N_TOPS 3
-static const float ht_tops[HT_N_TOPS] = {127.0f, 126.0f, 125.0f};
-static const float ht_top_weights[HT_N_TOPS] = {1.0f / (127 * 127), 1.0f / (126 * 126),
-                                                1.0f / (125 * 125)};
+struct ht_tops {
+    float top[HT_N_TOPS], weight[HT_N_TOPS];
+};
+static const struct ht_tops ht_tops_127 = {
+    {127.0f, 126.0f, 125.0f}, {1.0f / (127 * 127), 1.0f / (126 * 126), 1.0f / (125 * 125)}};
+static const struct ht_tops ht_tops_120 = {
+    {120.0f, 119.0f, 118.0f}, {1.0f / (120 * 120), 1.0f / (119 * 119), 1.0f / (118 * 118)}};
 
 // Sums of products of codes start at HT_SHIFTED, the bits of the f32 HT_SHIFT = 1.5 * 2^23. Up to
 // 2^22 more or less, they are the bits of the f32 that is so much more or less, so no integer is
@@ -34,18 +38,23 @@ static const float ht_top_weights[HT_N_TOPS] = {1.0f / (127 * 127), 1.0f / (126 
 #define HT_SHIFT   12582912.0f
 #define HT_SHIFTED 0x4b400000
 
-// HT_ACT_ROW_Q8: one block a 64-byte line. sum of a half: 16 values. The level's kernels take what
-// they need: code offsets by way of bias (code + 128 unsigned, so the sum starts at -128 * sum),
-// mins by way of the scaled sums.
+// HT_ACT_ROW_Q8 and HT_ACT_ROW_Q8_120: one block a 64-byte line. sum of a half: 16 values. The
+// level's kernels take what they need: code offsets by way of bias (code + 128 unsigned, so the sum
+// starts at -128 * sum), mins by way of the scaled sums.
 struct ht_act_q8 {
     int8_t q[HT_Q8_BLOCK];
     float scale;
     int32_t bias;         // HT_SHIFTED - 128 * (sum of q)
     int32_t bias_half[2]; // the same of each half
     float sum;            // scale * (float)(sum of q)
-    float sum_half[2];    // scale * (float)(sum of the half)
+    int32_t pairs[2];     // sum of q[i] * (q[16 + i] + 128), i < 16; that less 8 * (sum of q)
     float zero;
 };
+
+// The sum of a half as `sum` is that of a block.
+static inline float ht_act_sum_half(const struct ht_act_q8 *a, uint32_t half) {
+    return a->scale * (float)((HT_SHIFTED - a->bias_half[half]) / 128);
+}
 
 static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i, size_t step) {
     return (struct ht_act_q8 *)(void *)((uint8_t *)first + i * step);
@@ -67,6 +76,7 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 struct ht_panel {
     void *code; // 64-byte aligned, 16 KB
     float *scale, *back, *min;
+    int32_t *start; // [n_k / 32][32], of panels for products of sums (q8_sums.h)
     // Of a format that is multiplied in place: the chunk of repacked weights, from whose first
     // `lanes` rows the next ones are part_bytes away; code is not made.
     const uint8_t *in_place;
@@ -128,6 +138,9 @@ typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_ti
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
+typedef void ht_act_q8_fn(const struct ht_tops *tops, const float *x, uint32_t n_in,
+                          struct ht_act_q8 *dst, size_t dst_step);
+
 // The numbers of tokens that streams are made for, up to 16: n or the next one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 4 ? n : n <= 8 ? (n + 1) & ~1u : n <= 12 ? 12 : 16;
@@ -156,8 +169,8 @@ struct ht_linear_kernels {
     bool ask_later;      // panels ask for struct ht_linear_later, too
     bool signed_codes;   // of repacked Q8_0: as the file's; else + 128
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
-    // n_in floats to blocks that lie dst_step bytes apart (64 in a row of HT_ACT_ROW_Q8).
-    void (*act_q8)(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
+    // n_in floats to blocks that lie dst_step bytes apart (64 in a prepared row).
+    ht_act_q8_fn *act_q8;
     ht_act_fn *act_bf16;
     struct ht_linear_format format[HT_N_FORMATS];
     // The same of repacked weights (linear.h); pack is NULL where the level has none.
@@ -196,7 +209,7 @@ extern const struct ht_linear_kernels ht_linear_neon, ht_linear_neon_dotprod, ht
 #endif
 
 // Pieces that levels share.
-void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step);
+ht_act_q8_fn ht_act_q8_scalar;
 ht_act_fn ht_act_bf16_scalar;
 
 #endif

@@ -17,6 +17,7 @@
 
 #define PANEL_BYTES  16384
 #define SCALES_BYTES (HT_CHUNK_Q8 / 16 * HT_ROW_GROUP * sizeof(float))
+#define STARTS_BYTES (HT_CHUNK_Q8 / HT_Q8_BLOCK * HT_ROW_GROUP * sizeof(int32_t))
 // One row's bytes of a chunk, at most: Q8_0 has 34 bytes per 32 weights, F32 512 per 128.
 #define TAIL_ROW_BYTES 576
 
@@ -31,30 +32,49 @@ static const struct ht_format_info *info_of(enum ht_format f) {
 }
 
 enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
-    if (f == HT_F32 || f == HT_F16) return HT_ACT_ROW_F32;
-    return f == HT_BF16 ? HT_ACT_ROW_BF16 : HT_ACT_ROW_Q8;
+    switch (f) {
+    case HT_F32:
+    case HT_F16: return HT_ACT_ROW_F32;
+    case HT_BF16: return HT_ACT_ROW_BF16;
+    case HT_Q4_0:
+    case HT_Q4_1:
+    case HT_Q2_K:
+    case HT_Q3_K:
+    case HT_Q4_K:
+    case HT_Q5_K:
+    case HT_Q6_K:
+    case HT_IQ3_S:
+    case HT_IQ4_XS: return HT_ACT_ROW_Q8_120;
+    default: return HT_ACT_ROW_Q8;
+    }
 }
 
 size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     size_t n, bytes;
     if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
-    bool ok = kind == HT_ACT_ROW_Q8 ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
-                                    : ht_mul_size(n, sizeof(float), &bytes);
+    bool ok = ht_act_is_q8(kind) ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
+                                 : ht_mul_size(n, sizeof(float), &bytes);
     if (!ok) return 0;
     // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold 16.
     return bytes % 1024 == 0 ? bytes + 64 : bytes;
+}
+
+static const struct ht_tops *tops_of(enum ht_act_kind kind) {
+    return kind == HT_ACT_ROW_Q8 ? &ht_tops_127 : &ht_tops_120;
 }
 
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst) {
     float *out = dst;
     switch (kind) {
-    case HT_ACT_ROW_Q8: k->act_q8(x, n_in, dst, sizeof(struct ht_act_q8)); break;
+    case HT_ACT_ROW_Q8:
+    case HT_ACT_ROW_Q8_120: k->act_q8(tops_of(kind), x, n_in, dst, sizeof(struct ht_act_q8)); break;
     case HT_ACT_ROW_BF16: k->act_bf16(x, n_in, dst); break;
     case HT_ACT_ROW_F32:
         memcpy(out, x, n_in * sizeof(float));
         for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
         break;
+    case HT_N_ACT_KINDS: break;
     }
 }
 
@@ -62,28 +82,27 @@ size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, si
     switch (kind) {
     case HT_ACT_ROW_F32: return n * sizeof(float);
     case HT_ACT_ROW_BF16: return n * k->bf16_bytes;
-    case HT_ACT_ROW_Q8: break;
+    default: return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
     }
-    return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
 }
 
-static void columns_q8(const struct ht_linear_kernels *k, const float *x, uint32_t n_rows,
-                       uint32_t n, uint8_t *to, size_t row_bytes) {
+static void columns_q8(const struct ht_linear_kernels *k, const struct ht_tops *tops,
+                       const float *x, uint32_t n_rows, uint32_t n, uint8_t *to, size_t row_bytes) {
     enum { TOGETHER = 16 }; // blocks that a level takes at once, at most
     _Alignas(64) struct ht_act_q8 lines[TOGETHER];
     uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
     if (n_blocks == 1) {
-        k->act_q8(x, n_rows * n, (void *)to, row_bytes);
+        k->act_q8(tops, x, n_rows * n, (void *)to, row_bytes);
         return;
     }
     if (n_rows == 1 || n_blocks >= TOGETHER) {
         for (; row < n_rows; row++, x += n)
-            k->act_q8(x, n, (void *)(to + row * row_bytes), sizeof *lines);
+            k->act_q8(tops, x, n, (void *)(to + row * row_bytes), sizeof *lines);
         return;
     }
     for (uint32_t left = n_rows * n_blocks, m; left > 0; left -= m) { // short rows: of several
         m = left < TOGETHER ? left : TOGETHER;
-        k->act_q8(x, m * HT_Q8_BLOCK, lines, sizeof *lines);
+        k->act_q8(tops, x, m * HT_Q8_BLOCK, lines, sizeof *lines);
         x += m * HT_Q8_BLOCK;
         for (uint32_t i = 0; i < m; i++) {
             memcpy(to + row * row_bytes + col * sizeof *lines, &lines[i], sizeof *lines);
@@ -95,8 +114,8 @@ static void columns_q8(const struct ht_linear_kernels *k, const float *x, uint32
 void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind kind,
                             const float *x, uint32_t n_rows, uint32_t n, void *dst,
                             size_t row_bytes) {
-    if (kind == HT_ACT_ROW_Q8) {
-        columns_q8(k, x, n_rows, n, dst, row_bytes);
+    if (ht_act_is_q8(kind)) {
+        columns_q8(k, tops_of(kind), x, n_rows, n, dst, row_bytes);
         return;
     }
     for (uint8_t *to = dst; n_rows > 0; n_rows--, x += n, to += row_bytes)
@@ -144,7 +163,7 @@ size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
-    return PANEL_BYTES + 3 * SCALES_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
+    return PANEL_BYTES + 3 * SCALES_BYTES + STARTS_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            (bands ? BAND_GROUPS : 1) * n_tokens * HT_ROW_GROUP * sizeof(float);
 }
 
@@ -155,7 +174,8 @@ static struct scratch scratch_cut(void *memory) {
     s.panel.scale = (float *)(p += PANEL_BYTES);
     s.panel.back = (float *)(p += SCALES_BYTES);
     s.panel.min = (float *)(p += SCALES_BYTES);
-    s.tail = p += SCALES_BYTES;
+    s.panel.start = (int32_t *)(p += SCALES_BYTES);
+    s.tail = p += STARTS_BYTES;
     s.acc = (float *)(p + HT_ROW_GROUP * TAIL_ROW_BYTES);
     return s;
 }

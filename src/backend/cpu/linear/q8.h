@@ -35,11 +35,11 @@
 // ---- activations -------------------------------------------------------------------------------
 
 // best_top of scalar.c.
-INLINE float best_top(const vf *v, float amax) {
-    float best = INFINITY, top = ht_tops[0];
+INLINE float best_top(const struct ht_tops *tops, const vf *v, float amax) {
+    float best = INFINITY, top = tops->top[0];
     UNROLL(3)
     for (int i = 0; i < HT_N_TOPS; i++) {
-        vf lane[PARTS / 2], inverse = splat(ht_tops[i] / amax);
+        vf lane[PARTS / 2], inverse = splat(tops->top[i] / amax);
         UNROLL(8)
         for (int p = 0; p < PARTS; p++) {
             vf e = fraction(v[p] * inverse);
@@ -48,14 +48,15 @@ INLINE float best_top(const vf *v, float amax) {
             else
                 lane[p - PARTS / 2] = fma_add(e, e, lane[p - PARTS / 2]);
         }
-        float error = reduce_16(lane) * ht_top_weights[i];
-        top = error < best ? ht_tops[i] : top;
+        float error = reduce_16(lane) * tops->weight[i];
+        top = error < best ? tops->top[i] : top;
         best = error < best ? error : best;
     }
     return top;
 }
 
-static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+static void act_q8(const struct ht_tops *tops, const float *x, uint32_t n_in, struct ht_act_q8 *dst,
+                   size_t dst_step) {
     uint32_t whole = n_in & ~31u;
     for (uint32_t k = 0; k < whole; k += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step)) {
         vf v[PARTS];
@@ -68,29 +69,31 @@ static void act_q8(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t 
         uint32_t amax_bits = reduce_max(magnitude);
         float amax;
         __builtin_memcpy(&amax, &amax_bits, 4);
-        if (amax_bits >= 0x7f800000 || !(ht_tops[0] / amax < INFINITY)) {
-            ht_act_q8_scalar(x + k, HT_Q8_BLOCK, dst, dst_step);
+        if (amax_bits >= 0x7f800000 || !(tops->top[0] / amax < INFINITY)) {
+            ht_act_q8_scalar(tops, x + k, HT_Q8_BLOCK, dst, dst_step);
             continue;
         }
-        float top = best_top(v, amax), inverse = top / amax;
-        vi sum[2] = {splat_int(0), splat_int(0)};
+        float top = best_top(tops, v, amax), inverse = top / amax;
+        vi sum[2] = {splat_int(0), splat_int(0)}, q[PARTS], pairs = splat_int(0);
         UNROLL(8)
         for (int i = 0; i < PARTS; i++) {
-            vi q = round_int(v[i] * splat(inverse));
-            sum[i / (PARTS / 2)] += q;
-            store_bytes(dst->q + i * LANES, q);
+            q[i] = round_int(v[i] * splat(inverse));
+            sum[i / (PARTS / 2)] += q[i];
+            store_bytes(dst->q + i * LANES, q[i]);
         }
+        UNROLL(4)
+        for (int i = 0; i < PARTS / 2; i++) pairs += q[i] * (q[PARTS / 2 + i] + 128);
         int32_t s0 = reduce_add(sum[0]), s1 = reduce_add(sum[1]);
         dst->scale = amax / top;
         dst->bias = HT_SHIFTED - 128 * (s0 + s1);
         dst->bias_half[0] = HT_SHIFTED - 128 * s0;
         dst->bias_half[1] = HT_SHIFTED - 128 * s1;
         dst->sum = dst->scale * (float)(s0 + s1);
-        dst->sum_half[0] = dst->scale * (float)s0;
-        dst->sum_half[1] = dst->scale * (float)s1;
+        dst->pairs[0] = reduce_add(pairs);
+        dst->pairs[1] = dst->pairs[0] - 8 * (s0 + s1);
         dst->zero = 0.0f;
     }
-    if (whole < n_in) ht_act_q8_scalar(x + whole, n_in - whole, dst, dst_step);
+    if (whole < n_in) ht_act_q8_scalar(tops, x + whole, n_in - whole, dst, dst_step);
 }
 
 static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {
@@ -174,18 +177,22 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 
 #define RARE(most) ((most) < STREAM_RARE ? (most) : STREAM_RARE)
 
-// The rows of the level's table, by its tiles of groups of 32, how the names of its streams and of
-// some packers begin, and how many tokens the streams of the formats in most use take; and that of
-// Q8_0.
+// Rows of the level's table, of Q4_0 and Q4_K: how the names of their packers and streams begin,
+// their tiles, and how many tokens the streams take.
+#define Q4_FORMATS(packs, tile, tile_min, stream, most)                                            \
+    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, most, most},                                   \
+    [HT_Q4_K] = {packs##_q4_k, tile_min, stream##_q4_k, most, most},
+
+// The other rows of the level's table, by its tiles of groups of 32, how the names of its streams
+// and of some packers begin, and how many tokens the streams of the formats in most use take; and
+// that of Q8_0.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
-    [HT_Q4_0] = {packs##_q4_0, OFFSET_32(tile_32, 8), stream##_q4_0, most, most},                  \
     [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, RARE(most), RARE(most)},   \
     [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, RARE(most), RARE(most)},     \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, RARE(most), RARE(most)},                   \
     [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
     [HT_Q3_K] = {pack_q3_k, OFFSET_16(4), stream##_q3_k, STREAM_FEW, STREAM_FEW},                  \
-    [HT_Q4_K] = {packs##_q4_k, NIBBLES_32_MIN(tile_32_min), stream##_q4_k, most, most},            \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, STREAM_Q5_K_MOST},            \
     [HT_Q6_K] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},                 \
     [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, RARE(most), RARE(most)},              \

@@ -19,8 +19,23 @@ INLINE void store_codes(uint8_t *code, vi first, vi second) {
 }
 #endif
 
-INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
-                 const struct ht_panel *p) {
+// A block's codes of four bits for products of sums (q8_sums.h): c + 120 in its first half, c - 8
+// in its second. Returns what its sums of products begin with.
+INLINE vi store_for_sums(uint8_t *code, const enum ht_format f, const vi *r, const int j) {
+    vi products = splat_int(0);
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        vi first = add_bytes(codes(f, r, j, i), 120), second = add_bytes(codes(f, r, j, 4 + i), -8);
+        products = dot4(products, first, second);
+        *(vi *)(void *)(code + i * 128) = first;
+        *(vi *)(void *)(code + (4 + i) * 128) = second;
+    }
+    return HT_SHIFTED - products;
+}
+
+// sums: for products of sums.
+INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size_t row_bytes,
+                 uint32_t n_k, const struct ht_panel *p) {
     const struct shape s = shape_of(f);
     const bool small = s.has_min || (SMALL_PAIRS && s.offset > 0); // as they are
     const int add = small ? 0 : (CODES_SIGNED ? 0 : 128) - s.offset;
@@ -30,6 +45,7 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
         uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
         float *scale_out = p->scale + LANES * part, *back_out = p->back + LANES * part;
         float *min_out = p->min + LANES * part;
+        int32_t *start_out = p->start + LANES * part;
         for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
@@ -49,6 +65,12 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++) {
                     vi begin = splat_int(0);
+                    if (sums) {
+                        begin = store_for_sums(code, f, r, (int)j);
+                        store_floats((float *)start_out, (vf)begin);
+                        code += 1024, start_out += HT_ROW_GROUP;
+                        continue;
+                    }
                     UNROLL(4)
                     for (int i = 0; i < 8; i += 2, code += 256) {
                         vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
@@ -70,7 +92,15 @@ INLINE void pack(const enum ht_format f, const uint8_t *w, size_t row_bytes, uin
     linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
                       uint32_t n_k, const struct ht_panel *p) {                                    \
         (void)f;                                                                                   \
-        pack(id, w, row_bytes, n_k, p);                                                            \
+        pack(id, false, w, row_bytes, n_k, p);                                                     \
+    }
+
+// The same for products of sums.
+#define PACK_FOR_SUMS(id, name)                                                                    \
+    void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes, uint32_t n_k,    \
+              const struct ht_panel *p) {                                                          \
+        (void)f;                                                                                   \
+        pack(id, true, w, row_bytes, n_k, p);                                                      \
     }
 
 #endif

@@ -133,9 +133,10 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                     first[j][i] = scaled_sum(sum[i], scale[2 * j], back);
                 } else {
                     vf both = both_halves(first[j][i], sum[i], scale[2 * j + 1]);
-                    if (s.has_min) y[i] = fma_sub(min[2 * j], splat(a->sum_half[0]), y[i]);
+                    if (s.has_min) y[i] = fma_sub(min[2 * j], splat(ht_act_sum_half(a, 0)), y[i]);
                     y[i] = fma_add(both, splat(a->scale), y[i]);
-                    if (s.has_min) y[i] = fma_sub(min[2 * j + 1], splat(a->sum_half[1]), y[i]);
+                    if (s.has_min)
+                        y[i] = fma_sub(min[2 * j + 1], splat(ht_act_sum_half(a, 1)), y[i]);
                 }
             }
         }

@@ -60,8 +60,9 @@ INLINE uint32_t turn_parts(const uint32_t group, const uint32_t n_parts) {
 struct place {
     const uint8_t *code;
     const float *scale, *back, *min;
-    size_t part_bytes; // in place: from one vector of rows to the next
-    int shift;         // OFFSET: 128 is the codes' offset, so often doubled
+    const int32_t *start; // of panels for products of sums
+    size_t part_bytes;    // in place: from one vector of rows to the next
+    int shift;            // OFFSET: 128 is the codes' offset, so often doubled
     struct tokens act;
 };
 
@@ -126,7 +127,7 @@ INLINE void fold_part(const uint32_t n, const uint32_t group, const enum kind ki
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = block_at(at, i, p / of);
-        const vf a_sum = splat(of == 2 ? a->sum_half[half] : a->sum);
+        const vf a_sum = splat(of == 2 ? ht_act_sum_half(a, half) : a->sum);
         UNROLL(4)
         for (int v = 0; v < TILE_VECTORS; v++) {
             vf sum = half > 0 ? both_halves(first[i][v], s[i][v], scale[v])
@@ -234,9 +235,12 @@ INLINE void tile_by(const uint32_t n, const uint32_t group, const enum kind kind
                     const uint32_t n_parts, const struct ht_panel *p, const struct ht_tile_args *t,
                     uint32_t token, uint32_t row, struct ahead *ahead) {
     const uint32_t n_blocks = turn_parts(group, n_parts) * group / 32;
-    struct place at = {codes_of(p) + 4 * row, p->scale + row, p->back + row,
-                       p->min + row,          p->part_bytes,  0,
-                       tokens_of(t, token, n)};
+    struct place at = {.code = codes_of(p) + 4 * row,
+                       .scale = p->scale + row,
+                       .back = p->back + row,
+                       .min = p->min + row,
+                       .part_bytes = p->part_bytes,
+                       .act = tokens_of(t, token, n)};
     if (has_offset(kind)) at.shift = __builtin_ctz(128u / (unsigned)offset);
     const float *from = t->from + token * t->from_stride + row;
     const bool whole = n == whole_tokens(kind);

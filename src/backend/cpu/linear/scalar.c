@@ -33,25 +33,25 @@ static float rounding_error(const float *x, uint32_t n, float inverse) {
 }
 
 // The number of steps in amax that fits the block best.
-static float best_top(const float *x, uint32_t n, float amax) {
-    float best = INFINITY, top = ht_tops[0];
+static float best_top(const struct ht_tops *tops, const float *x, uint32_t n, float amax) {
+    float best = INFINITY, top = tops->top[0];
     for (int i = 0; i < HT_N_TOPS; i++) {
-        float error = rounding_error(x, n, ht_tops[i] / amax) * ht_top_weights[i];
+        float error = rounding_error(x, n, tops->top[i] / amax) * tops->weight[i];
         if (!(error < best)) continue;
         best = error;
-        top = ht_tops[i];
+        top = tops->top[i];
     }
     return top;
 }
 
-static void block_q8(const float *x, uint32_t n, struct ht_act_q8 *b) {
+static void block_q8(const struct ht_tops *tops, const float *x, uint32_t n, struct ht_act_q8 *b) {
     uint32_t bits = amax_bits(x, n);
-    float amax, inverse, top = ht_tops[0];
+    float amax, inverse, top = tops->top[0];
     int32_t sum[2] = {0, 0};
     memcpy(&amax, &bits, sizeof amax);
     memset(b, 0, sizeof *b);
     inverse = top / amax;
-    if (bits < 0x7f800000 && inverse < INFINITY) top = best_top(x, n, amax);
+    if (bits < 0x7f800000 && inverse < INFINITY) top = best_top(tops, x, n, amax);
     b->scale = amax / top;
     inverse = top / amax;
     if (bits >= 0x7f800000) { // an infinity or a NaN: every output becomes NaN
@@ -64,17 +64,18 @@ static void block_q8(const float *x, uint32_t n, struct ht_act_q8 *b) {
     } else { // all are zero, or below 4e-37
         b->scale = 0.0f;
     }
-    for (int h = 0; h < 2; h++) {
-        b->bias_half[h] = HT_SHIFTED - 128 * sum[h];
-        b->sum_half[h] = b->scale * (float)sum[h];
-    }
+    for (int h = 0; h < 2; h++) b->bias_half[h] = HT_SHIFTED - 128 * sum[h];
     b->bias = HT_SHIFTED - 128 * (sum[0] + sum[1]);
     b->sum = b->scale * (float)(sum[0] + sum[1]);
+    for (int i = 0; i < HT_Q8_BLOCK / 2; i++)
+        b->pairs[0] += b->q[i] * (b->q[HT_Q8_BLOCK / 2 + i] + 128);
+    b->pairs[1] = b->pairs[0] - 8 * (sum[0] + sum[1]);
 }
 
-void ht_act_q8_scalar(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+void ht_act_q8_scalar(const struct ht_tops *tops, const float *x, uint32_t n_in,
+                      struct ht_act_q8 *dst, size_t dst_step) {
     for (uint32_t i = 0; i < n_in; i += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step))
-        block_q8(x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst);
+        block_q8(tops, x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst);
 }
 
 void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst) {
@@ -134,7 +135,7 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
         for (uint32_t k = 0; k < t->n_k; k += group) {
             const struct ht_act_q8 *b = &a[k / HT_Q8_BLOCK];
             uint32_t at = k / group * HT_ROW_GROUP, in_block = k % HT_Q8_BLOCK;
-            float a_sum = group == 16 ? b->sum_half[in_block / 16] : b->sum;
+            float a_sum = group == 16 ? ht_act_sum_half(b, in_block / 16) : b->sum;
             for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
                 int32_t isum = 0;
                 for (uint32_t i = 0; i < group; i++)

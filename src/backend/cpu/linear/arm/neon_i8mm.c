@@ -110,7 +110,7 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
                     const struct ht_act_q8 *b = 2 * i + 1 < n ? act_of(act, stride, 2 * i + 1) : a;
                     vf a_scale = pair_of(a->scale, b->scale), a_sum = splat(0.0f);
                     if (has_min)
-                        a_sum = group == 16 ? pair_of(a->sum_half[h], b->sum_half[h])
+                        a_sum = group == 16 ? pair_of(ht_act_sum_half(a, h), ht_act_sum_half(b, h))
                                             : pair_of(a->sum, b->sum);
                     UNROLL(2)
                     for (int w = 0; w < 2; w++) {
@@ -148,5 +148,7 @@ const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
     .format = {NEON_FLOAT_FORMATS,
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+               Q4_FORMATS(pack, OFFSET_32(tile_32, 8), NIBBLES_32_MIN(tile_32_min), stream,
+                          STREAM_TOKENS)
+                   Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
 };

@@ -40,15 +40,16 @@ INLINE vf rounding_errors(const vf v[HT_Q8_BLOCK], vf inverse) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-// What goes into a line behind the codes, of sums of the codes of both halves.
-INLINE void set_rest(vf step, vi low, vi high, vi rest[8]) {
+// What goes into a line behind the codes, of sums of the codes of both halves and of products of
+// the one's by the other's.
+INLINE void set_rest(vf step, vi low, vi high, vi pairs, vi rest[8]) {
     const vi sums[3] = {low + high, low, high};
     rest[0] = (vi)step;
     UNROLL(3)
-    for (int i = 0; i < 3; i++) {
-        rest[1 + i] = HT_SHIFTED - (sums[i] << 7); // * 128
-        rest[4 + i] = (vi)(step * __builtin_convertvector(sums[i], vf));
-    }
+    for (int i = 0; i < 3; i++) rest[1 + i] = HT_SHIFTED - (sums[i] << 7); // * 128
+    rest[4] = (vi)(step * __builtin_convertvector(sums[0], vf));
+    rest[5] = pairs;
+    rest[6] = pairs - (sums[0] << 3);
     rest[7] = splat_int(0);
 }
 
@@ -63,38 +64,49 @@ INLINE vi round_four(const vf *v, vf inverse, vi *sum) {
     return pack_four(q);
 }
 
+// The sum of q[i] * (q[16 + i] + 128), whose second factors are unsigned as VNNI wants them.
+INLINE vi sum_pairs_of(const vi word[8], vi low) {
+    const int flip = CODES_SIGNED ? 0 : 128; // signed ones: what 128 gives is known
+    vi sum = low * (128 - flip);
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) sum = dot4(sum, word[4 + i] ^ bytes(flip), word[i]);
+    return sum;
+}
+
 // LANES blocks, of which only the first n are stored. False, and nothing done, where one holds
 // an infinity or a NaN.
-INLINE bool quantise_blocks(const float *x, uint32_t n, struct ht_act_q8 *dst, size_t dst_step) {
+INLINE bool quantise_blocks(const struct ht_tops *tops, const float *x, uint32_t n,
+                            struct ht_act_q8 *dst, size_t dst_step) {
     vf v[HT_Q8_BLOCK], inverse[HT_N_TOPS], error[HT_N_TOPS];
     load_blocks(x, v);
     vi bits = max_magnitude(v);
     if (reduce_max(bits) >= 0x7f800000) return false;
-    vf amax = (vf)bits, top = splat(ht_tops[0]);
+    vf amax = (vf)bits, top = splat(tops->top[0]);
     UNROLL(3)
-    for (int i = 0; i < HT_N_TOPS; i++) inverse[i] = splat(ht_tops[i]) / amax;
+    for (int i = 0; i < HT_N_TOPS; i++) inverse[i] = splat(tops->top[i]) / amax;
     vi usual = inverse[0] < splat(INFINITY); // else codes and step are 0
     UNROLL(3)
     for (int i = 0; i < HT_N_TOPS; i++)
-        error[i] = rounding_errors(v, inverse[i]) * splat(ht_top_weights[i]);
+        error[i] = rounding_errors(v, inverse[i]) * splat(tops->weight[i]);
     UNROLL(2)
     for (int i = 1; i < HT_N_TOPS; i++) {
         vi better = error[i] < error[0];
         error[0] = (vf)choose(better, (vi)error[i], (vi)error[0]);
         inverse[0] = (vf)choose(better, (vi)inverse[i], (vi)inverse[0]);
-        top = (vf)choose(better, (vi)splat(ht_tops[i]), (vi)top);
+        top = (vf)choose(better, (vi)splat(tops->top[i]), (vi)top);
     }
     inverse[0] = (vf)((vi)inverse[0] & usual);
     vi word[16], sum[2] = {0};
     UNROLL(8)
     for (int i = 0; i < 8; i++) word[i] = round_four(v + 4 * i, inverse[0], &sum[i / 4]);
-    set_rest((vf)((vi)(amax / top) & usual), sum[0], sum[1], word + 8);
+    set_rest((vf)((vi)(amax / top) & usual), sum[0], sum[1], sum_pairs_of(word, sum[0]), word + 8);
     store_lines(word, n, dst, dst_step);
     return true;
 }
 
 // The level's act_q8: act_q8 does what is left over.
-static void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, size_t dst_step) {
+static void act_q8_blocks(const struct ht_tops *tops, const float *x, uint32_t n_in,
+                          struct ht_act_q8 *dst, size_t dst_step) {
     enum { LEAST = LANES / 4 + 3 }; // blocks for which a whole turn is faster
     uint32_t k = 0;
     for (uint32_t n; k + LEAST * HT_Q8_BLOCK <= n_in;
@@ -110,9 +122,10 @@ static void act_q8_blocks(const float *x, uint32_t n_in, struct ht_act_q8 *dst, 
                 store_floats(last + i, i < n * HT_Q8_BLOCK ? load_floats(from + i) : splat(0));
             from = last;
         }
-        if (!quantise_blocks(from, n, dst, dst_step)) act_q8(x + k, n * HT_Q8_BLOCK, dst, dst_step);
+        if (!quantise_blocks(tops, from, n, dst, dst_step))
+            act_q8(tops, x + k, n * HT_Q8_BLOCK, dst, dst_step);
     }
-    if (k < n_in) act_q8(x + k, n_in - k, dst, dst_step);
+    if (k < n_in) act_q8(tops, x + k, n_in - k, dst, dst_step);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #define PANEL_BACK   1
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
+#include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8_pack.h"
 

@@ -2,6 +2,7 @@
 // Packers and streams of codes that were repacked (linear.h), for the levels with VNNI: what the
 // file's layout has to be turned for is there as it stands. No state; any thread.
 #include "backend/cpu/linear/x86/repacked.h"
+#include "backend/cpu/linear/x86/sums.h"
 
 #define REPACKED
 #define CODES_SIGNED 0
@@ -20,6 +21,9 @@
 
 #include "backend/cpu/linear/q8_tile.h"
 #include "backend/cpu/linear/x86/repacked_codes.h"
+
+PACK_FOR_SUMS(HT_Q4_0, ht_repacked_sums_pack_q4_0)
+PACK_FOR_SUMS(HT_Q4_K, ht_repacked_sums_pack_q4_k)
 
 void ht_repacked_tile_q8_0(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(32, PLAIN, 0, p, t);
