@@ -285,20 +285,24 @@ static void largest_codes(void **state) {
     (void)state;
     static const uint8_t fills[2][2] = {{0, 0xff}, {0x80, 0x7f}}; // of one row and the next
     uint64_t seed = 9;
-    static float want[32 * 16], got[32 * 16];
-    for (size_t i = 0; i < 4 * sizeof kept / sizeof *kept; i++) {
-        const size_t f = i / 4;
-        const uint8_t *fill = fills[i / 2 % 2];
+    // Streams of every level, and panels of all but one, whose streams go on to 32.
+    static const uint32_t n_tokens[] = {1, 2, 3, 9, 33};
+    static float want[33 * 40], got[33 * 40];
+    for (size_t i = 0; i < 10 * sizeof kept / sizeof *kept; i++) {
+        const size_t f = i / 10;
+        const uint8_t *fill = fills[i / 5 % 2];
         const uint32_t block = ht_format_get(kept[f].format)->block_bytes;
         struct shape s = {.format = kept[f].format, .n_in = 256, .n_out = 32};
-        s.n_tokens = i % 2 ? 9 : 3; // by a stream and by a panel
+        s.n_tokens = n_tokens[i % 5];
         struct data d = data_new(&s, &seed);
         for (size_t k = 0; k < d.weight.n; k++) {
             bool keep = k % block >= kept[f].from && k % block < kept[f].end;
             if (!keep) d.weight.data[k] = fill[k / (d.weight.n / s.n_out) % 2];
         }
-        for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++)
-            ((float *)d.x.data)[k] = k / s.n_in % 2 ? -1.0f : 1.0f;
+        for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++) { // halves alike, or opposite
+            size_t t = k / s.n_in, second = k % 32 / 16;
+            ((float *)d.x.data)[k] = (t + second * (t / 2 % 2)) % 2 ? -1.0f : 1.0f;
+        }
         compute(HT_CPU_SCALAR, &s, &d, want);
         for (int level = 1; level < KERN_N_LEVELS; level++) {
             if (!kern_level_usable(level)) continue;
