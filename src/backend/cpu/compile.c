@@ -130,7 +130,8 @@ struct ht_cpu_norm ht_builder_norm(const struct ht_step *s) {
 static void add_prep(struct ht_builder *b, uint32_t t, uint32_t from, unsigned kinds,
                      const struct ht_cpu_norm *norm, uint32_t layer) {
     uint32_t width = b->p->tensors[t].width;
-    uint32_t out[HT_N_ACT_KINDS] = {HT_NONE, HT_NONE, HT_NONE, HT_NONE};
+    uint32_t out[HT_N_ACT_KINDS];
+    memset(out, 0xff, sizeof out); // HT_NONE
     for (int k = 0; k < HT_N_ACT_KINDS; k++) {
         if (!(kinds >> k & 1) || b->acts[t][k] != HT_NONE) continue;
         size_t bytes = ht_act_row_bytes((enum ht_act_kind)k, width);

@@ -86,7 +86,8 @@ struct ht_cpu_step {
     bool barrier[HT_CPU_N_MODES]; // threads meet before this step
     uint32_t ahead; // the first LINEAR step from here on, with no experts before it, or HT_NONE
     uint32_t layer;
-    uint32_t in[4], out[4], w[6]; // cpu tensors, plan weights; HT_NONE where absent
+    // cpu tensors (PREP: out of each kind), plan weights; HT_NONE where absent
+    uint32_t in[4], out[HT_N_ACT_KINDS], w[6];
     struct ht_cpu_norm norm;
     uint32_t rope; // ROPE_TABLE
     enum ht_rope_pairing pairing;

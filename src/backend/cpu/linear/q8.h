@@ -177,16 +177,22 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 
 #define RARE(most) ((most) < STREAM_RARE ? (most) : STREAM_RARE)
 
-// Rows of the level's table, of Q4_0 and Q4_K: how the names of their packers and streams begin,
-// their tiles, and how many tokens the streams take.
-#define Q4_FORMATS(packs, tile, tile_min, stream, most)                                            \
-    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, most, most},                                   \
-    [HT_Q4_K] = {packs##_q4_k, tile_min, stream##_q4_k, most, most},
+// A row of the level's table: how the names of its packer and its stream begin, its tile, and how
+// many tokens the stream takes.
+#define ROW_Q4_0(packs, tile, stream, most)                                                        \
+    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, most, most}
+#define ROW_Q4_K(packs, tile, stream, most)                                                        \
+    [HT_Q4_K] = {packs##_q4_k, tile, stream##_q4_k, most, most}
 
-// The other rows of the level's table, by its tiles of groups of 32, how the names of its streams
-// and of some packers begin, and how many tokens the streams of the formats in most use take; and
-// that of Q8_0.
+// All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
+// packers begin, and how many tokens the streams of the formats in most use take; and that of Q8_0.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
+    ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream, most),                                          \
+        ROW_Q4_K(packs, NIBBLES_32_MIN(tile_32_min), stream, most),                                \
+        OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)
+
+// Those but Q4_0 and Q4_K.
+#define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                        \
     [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, RARE(most), RARE(most)},   \
     [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, RARE(most), RARE(most)},     \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, RARE(most), RARE(most)},                   \

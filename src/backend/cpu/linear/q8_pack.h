@@ -66,8 +66,8 @@ INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size
                 for (uint32_t j = 0; j < s.step; j++) {
                     vi begin = splat_int(0);
                     if (sums) {
-                        begin = store_for_sums(code, f, r, (int)j);
-                        store_floats((float *)start_out, (vf)begin);
+                        vi start = store_for_sums(code, f, r, (int)j);
+                        store_floats((float *)start_out, (vf)start);
                         code += 1024, start_out += HT_ROW_GROUP;
                         continue;
                     }
@@ -87,20 +87,14 @@ INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size
     }
 }
 
-// linkage void name(...): the packer of a format.
-#define PACK(linkage, id, name)                                                                    \
+// linkage void name(...): the packer of a format, for products or for products of sums.
+#define PACK_AS(linkage, id, sums, name)                                                           \
     linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
                       uint32_t n_k, const struct ht_panel *p) {                                    \
         (void)f;                                                                                   \
-        pack(id, false, w, row_bytes, n_k, p);                                                     \
+        pack(id, sums, w, row_bytes, n_k, p);                                                      \
     }
-
-// The same for products of sums.
-#define PACK_FOR_SUMS(id, name)                                                                    \
-    void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes, uint32_t n_k,    \
-              const struct ht_panel *p) {                                                          \
-        (void)f;                                                                                   \
-        pack(id, true, w, row_bytes, n_k, p);                                                      \
-    }
+#define PACK(linkage, id, name) PACK_AS(linkage, id, false, name)
+#define PACK_FOR_SUMS(id, name) PACK_AS(, id, true, name)
 
 #endif

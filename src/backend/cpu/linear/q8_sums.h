@@ -98,10 +98,9 @@ INLINE void sums_tiles(const enum kind kind, const struct ht_panel *p,
                        const struct ht_tile_args *t) {
     uint32_t n = t->n_tokens, n_fours = (5 - n % 5) % 5, token = 0;
     if (4 * n_fours > n) n_fours = (n + 3) / 4;
-    const uint32_t n_tiles = n_fours + (n > 4 * n_fours ? (n - 4 * n_fours) / 5 : 0);
-    struct ahead ahead = ahead_of(t, n_tiles * (t->n_k / HT_Q8_BLOCK));
-    for (; token + 5 <= n - 4 * n_fours && 4 * n_fours <= n; token += 5)
-        sums_tile(5, kind, p, t, token, 0, &ahead);
+    const uint32_t n_fives = n > 4 * n_fours ? (n - 4 * n_fours) / 5 : 0;
+    struct ahead ahead = ahead_of(t, (n_fives + n_fours) * (t->n_k / HT_Q8_BLOCK));
+    for (; token < 5 * n_fives; token += 5) sums_tile(5, kind, p, t, token, 0, &ahead);
     for (; token < n; token += 4) {
         uint32_t begin = n - token < 4 ? n - 4 : token;
         sums_tile(4, kind, p, t, begin, token - begin, &ahead);

@@ -148,7 +148,5 @@ const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
     .format = {NEON_FLOAT_FORMATS,
-               Q4_FORMATS(pack, OFFSET_32(tile_32, 8), NIBBLES_32_MIN(tile_32_min), stream,
-                          STREAM_TOKENS)
-                   Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
 };

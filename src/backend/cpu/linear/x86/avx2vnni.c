@@ -26,9 +26,7 @@ const struct ht_linear_kernels ht_linear_avx2vnni = {
     .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
-               Q4_FORMATS(pack, OFFSET_32(tile_32, 8), NIBBLES_32_MIN(tile_32_min), stream,
-                          STREAM_TOKENS)
-                   Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
     .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32, 4),
                  [HT_Q8_0] = ROW(q8_0, tile_32, 4), [HT_Q4_K] = ROW(q4_k, tile_32_min, 4),
                  [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16, 4)},

@@ -66,8 +66,9 @@
                                4},                                                                 \
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = LIST bf16,                                                          \
-                   Q4_FORMATS(q4_packs, t4, t4_min, stream, most)                                  \
-                       Q8_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                  \
+                   ROW_Q4_0(q4_packs, t4, stream, most),                                           \
+                   ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
+                   OTHER_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                   \
         .repacked = {REPACKED_FORMATS(t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile,      \
                                       passes, passes_q4_k, slow, floats, __VA_ARGS__)},            \
     }

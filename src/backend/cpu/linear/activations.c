@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Rows of activations as kernels want them: which kind a format takes, how long a row is, and whole
+// rows or columns of it prepared by a level's kernels. No state; any thread.
+#include <string.h>
+
+#include "backend/cpu/linear/kernels.h"
+#include "base/checked.h"
+
+enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
+    switch (f) {
+    case HT_F32:
+    case HT_F16: return HT_ACT_ROW_F32;
+    case HT_BF16: return HT_ACT_ROW_BF16;
+    case HT_Q4_0:
+    case HT_Q4_1:
+    case HT_Q2_K:
+    case HT_Q3_K:
+    case HT_Q4_K:
+    case HT_Q5_K:
+    case HT_Q6_K:
+    case HT_IQ3_S:
+    case HT_IQ4_XS: return HT_ACT_ROW_Q8_120;
+    default: return HT_ACT_ROW_Q8;
+    }
+}
+
+size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
+    size_t n, bytes;
+    if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
+    bool ok = ht_act_is_q8(kind) ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
+                                 : ht_mul_size(n, sizeof(float), &bytes);
+    if (!ok) return 0;
+    // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold 16.
+    return bytes % 1024 == 0 ? bytes + 64 : bytes;
+}
+
+static const struct ht_tops *tops_of(enum ht_act_kind kind) {
+    return kind == HT_ACT_ROW_Q8 ? &ht_tops_127 : &ht_tops_120;
+}
+
+void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
+                    uint32_t n_in, void *dst) {
+    float *out = dst;
+    switch (kind) {
+    case HT_ACT_ROW_Q8:
+    case HT_ACT_ROW_Q8_120: k->act_q8(tops_of(kind), x, n_in, dst, sizeof(struct ht_act_q8)); break;
+    case HT_ACT_ROW_BF16: k->act_bf16(x, n_in, dst); break;
+    case HT_ACT_ROW_F32:
+        memcpy(out, x, n_in * sizeof(float));
+        for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
+        break;
+    case HT_N_ACT_KINDS: break;
+    }
+}
+
+size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, size_t n) {
+    switch (kind) {
+    case HT_ACT_ROW_F32: return n * sizeof(float);
+    case HT_ACT_ROW_BF16: return n * k->bf16_bytes;
+    default: return n / HT_Q8_BLOCK * sizeof(struct ht_act_q8);
+    }
+}
+
+static void columns_q8(const struct ht_linear_kernels *k, const struct ht_tops *tops,
+                       const float *x, uint32_t n_rows, uint32_t n, uint8_t *to, size_t row_bytes) {
+    enum { TOGETHER = 16 }; // blocks that a level takes at once, at most
+    _Alignas(64) struct ht_act_q8 lines[TOGETHER];
+    uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
+    if (n_blocks == 1) {
+        k->act_q8(tops, x, n_rows * n, (void *)to, row_bytes);
+        return;
+    }
+    if (n_rows == 1 || n_blocks >= TOGETHER) {
+        for (; row < n_rows; row++, x += n)
+            k->act_q8(tops, x, n, (void *)(to + row * row_bytes), sizeof *lines);
+        return;
+    }
+    for (uint32_t left = n_rows * n_blocks, m; left > 0; left -= m) { // short rows: of several
+        m = left < TOGETHER ? left : TOGETHER;
+        k->act_q8(tops, x, m * HT_Q8_BLOCK, lines, sizeof *lines);
+        x += m * HT_Q8_BLOCK;
+        for (uint32_t i = 0; i < m; i++) {
+            memcpy(to + row * row_bytes + col * sizeof *lines, &lines[i], sizeof *lines);
+            if (++col == n_blocks) col = 0, row++;
+        }
+    }
+}
+
+void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind kind,
+                            const float *x, uint32_t n_rows, uint32_t n, void *dst,
+                            size_t row_bytes) {
+    if (ht_act_is_q8(kind)) {
+        columns_q8(k, tops_of(kind), x, n_rows, n, dst, row_bytes);
+        return;
+    }
+    for (uint8_t *to = dst; n_rows > 0; n_rows--, x += n, to += row_bytes)
+        ht_act_prepare(k, kind, x, n, to);
+}
