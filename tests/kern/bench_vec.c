@@ -52,10 +52,13 @@ static void run_pass(const struct bench *b, bool values) {
         find_tile(b, t, k, v);
         find_tile(b, t + 1, k2, v2);
         for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) next[g] = v2[g / HT_PAGE_GROUPS];
-        if (values)
-            b->k->attn_pv[b->type](b->acc, b->p, c, b->n_rows, b->d, v, next, 0, HT_TILE);
-        else
+        if (!values)
             b->k->attn_qk[b->type](b->rows, b->n_rows, b->d, k, k2, 0, HT_TILE_GROUPS, b->s);
+        for (uint32_t r = 0, n; values && r < b->n_rows; r += n) {
+            n = b->n_rows - r < HT_LANES ? b->n_rows - r : HT_LANES;
+            b->k->attn_pv[b->type](b->acc + r * b->d, b->p + r * HT_TILE, c + r, n, b->d, v, next,
+                                   0, HT_TILE);
+        }
     }
 }
 

@@ -295,10 +295,10 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
 
 static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 5;
-    float m[2][HT_ATTN_MAX_ROWS], l[2][HT_ATTN_MAX_ROWS][HT_LANES];
-    uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS];
+    float m[2][HT_LANES], l[2][HT_LANES][HT_LANES];
+    uint32_t lo[HT_LANES], hi[HT_LANES];
     for (uint32_t i = 0; i < 400; i++) {
-        uint32_t n = 1 + i % got->attn_rows;
+        uint32_t n = 1 + i % ht_attn_lane_rows(got);
         float cap = i % 5 == 0 ? 7.0f : 0.0f, size = i % 4 == 1 ? 600.0f : 20.0f;
         bool whole = i % 3 == 0; // every row sees all of it
         struct guarded s = random_floats(n * HT_TILE, &seed);
@@ -312,7 +312,7 @@ static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec
                 if (whole && i % 11 == 0 && r == 1 && j == 9) *x = NAN;
                 if (j < lo[r] || j >= hi[r]) *x = j % 2 ? NAN : INFINITY;
             }
-            if (i >= HT_ATTN_MAX_ROWS && i % 10) continue;
+            if (i >= HT_LANES && i % 10) continue;
             m[0][r] = m[1][r] = -INFINITY;
             for (int j = 0; j < HT_LANES; j++) l[0][r][j] = l[1][r][j] = 0;
         }
@@ -333,7 +333,7 @@ static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec
 
 static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 6;
-    for (uint32_t rows = 1; rows <= got->attn_rows; rows++)
+    for (uint32_t rows = 1; rows <= ht_attn_lane_rows(got); rows++)
         for (size_t i = 0; i < N_DIMS * HT_N_KV_TYPES; i++) {
             uint32_t d = dims[i / HT_N_KV_TYPES], begin = kern_random(&seed) % HT_TILE;
             uint32_t end = begin + 1 + kern_random(&seed) % (HT_TILE - begin);
@@ -367,7 +367,7 @@ static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kern
 static void check_join(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
     uint64_t seed = 7;
     for (uint32_t i = 0; i < 20 * N_DIMS; i++) {
-        uint32_t n = 1 + i % got->attn_rows, d = dims[i % N_DIMS];
+        uint32_t n = 1 + i % ht_attn_lane_rows(got), d = dims[i % N_DIMS];
         struct guarded m = random_floats(n, &seed), l = random_floats(n * HT_LANES, &seed);
         struct guarded acc = random_floats(n * d, &seed), sum = random_floats(n * d, &seed);
         struct guarded all_m = random_floats(n, &seed), all_l = random_floats(n, &seed);

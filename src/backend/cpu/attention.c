@@ -35,7 +35,7 @@ struct work {
     // Rows are [KV head][token][head]: kv_rows of a KV head, n_heads query heads of it a token.
     uint32_t n_rows, kv_rows, n_heads;
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
-    struct pages pages[HT_ATTN_MAX_ROWS];                // [n_kv]
+    struct pages pages[HT_LANES];                        // [n_kv]
     bool reads;                                          // each tile by read_tile
     struct task next;                                    // what this thread does then
     uint32_t n_ask; // its last tokens, whose query rows nobody asked for yet
@@ -47,18 +47,21 @@ uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
            HT_LANES * ht_kv_row_bytes(HEARTH_KV_I16, head_dim); // the type that lies in rows
 }
 
-uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads,
-                             uint32_t n_kv_heads) {
-    uint32_t n = k->attn_rows / (n_heads / n_kv_heads);
-    return n > 0 ? n : 1;
-}
-
 static uint32_t min_u32(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
 static uint32_t max_u32(uint32_t a, uint32_t b) {
     return a > b ? a : b;
+}
+
+uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, uint32_t n_kv_heads,
+                             uint32_t n_tokens, uint32_t n_threads) {
+    enum { TASKS = 4 }; // of a thread, so that none waits long for another's last
+    uint64_t most = (uint64_t)n_tokens * n_kv_heads / (TASKS * n_threads);
+    uint32_t n = k->attn_rows / (n_heads / n_kv_heads);
+    if (n > most) n = (uint32_t)most;
+    return max_u32(n, 1);
 }
 
 // The first position that a query at `pos` attends to.
@@ -72,14 +75,24 @@ static void clear_segment(struct work *w, uint32_t d) {
     for (uint32_t r = 0; r < w->n_rows; r++) w->m[r] = -INFINITY;
 }
 
+// Rows of n that one call takes of a kernel with a row a lane: as few calls as there can be, of as
+// many rows each as the others.
+static uint32_t lane_rows(uint32_t n) {
+    uint32_t calls = (n + HT_LANES - 1) / HT_LANES;
+    return (n + calls - 1) / calls;
+}
+
 // Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
 static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, uint32_t r0,
                        uint32_t r1, const struct pages *at, uint32_t begin, uint32_t end) {
-    if (r0 >= r1 || begin >= end) return;
-    p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
-                                                  w->c + r0, r1 - r0, d, at->v, at->next_v, begin,
-                                                  end);
-    for (uint32_t r = r0; r < r1; r++) w->c[r] = 1.0f;
+    if (begin >= end) return;
+    for (uint32_t n; r0 < r1; r0 += n) {
+        n = lane_rows(r1 - r0);
+        p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
+                                                      w->c + r0, n, d, at->v, at->next_v, begin,
+                                                      end);
+        for (uint32_t r = r0; r < r0 + n; r++) w->c[r] = 1.0f;
+    }
 }
 
 // Where a KV head's K and V lie in the page of a position; past a task's last page, in that one.
@@ -184,8 +197,11 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
                          at->next_k, any_lo / HT_LANES, (any_hi + HT_LANES - 1) / HT_LANES,
                          w->s + kv * w->kv_rows * HT_TILE);
     }
-    k->attn_softmax(w->s + r0 * HT_TILE, r1 - r0, lo + r0, hi + r0, s->scale, s->soft_cap,
-                    w->m + r0, w->l + r0, w->c + r0);
+    for (uint32_t r = r0, n; r < r1; r += n) {
+        n = lane_rows(r1 - r);
+        k->attn_softmax(w->s + r * HT_TILE, n, lo + r, hi + r, s->scale, s->soft_cap, w->m + r,
+                        w->l + r, w->c + r);
+    }
     // 0 times any whole number is 0, and rows of one token see the same.
     if (type == HEARTH_KV_I16 || w->task.n_kv > 1) {
         for (uint32_t kv = 0, r = 0; kv < w->task.n_kv; kv++, r += w->kv_rows)
@@ -287,23 +303,29 @@ static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, s
     while (base < end) {
         uint32_t stop = min_u32((base / HT_SEGMENT + 1) * HT_SEGMENT, end);
         fold_segment(p, s, w, base, stop);
-        p->backend->vec.attn_join(w->m, w->l, w->seg, w->n_rows, s->head_dim, w->all_m, w->all_l,
-                                  w->acc);
+        size_t d = s->head_dim;
+        for (uint32_t r = 0, n; r < w->n_rows; r += n) {
+            n = lane_rows(w->n_rows - r);
+            p->backend->vec.attn_join(w->m + r, w->l + r, w->seg + r * d, n, s->head_dim,
+                                      w->all_m + r, w->all_l + r, w->acc + r * d);
+        }
         base = stop;
     }
 }
 
-static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                           struct task task, struct task next, int thread) {
+// Carves a thread's memory for a task; what is of rows comes with them (load_rows).
+static void begin_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                       struct task task, struct task next, int thread) {
     size_t rows = p->backend->vec.attn_rows, d = s->head_dim, q = ht_attn_q_floats(s->head_dim);
-    float *own = ht_cpu_own_attn(p, thread);
-    return (struct work){.q = own,
-                         .s = own + rows * q,
-                         .seg = own + rows * (q + HT_TILE),
-                         .acc = own + rows * (q + HT_TILE + d),
-                         .turned = own + rows * (q + HT_TILE + 2 * d),
-                         .task = task,
-                         .next = next};
+    w->q = ht_cpu_own_attn(p, thread);
+    w->s = w->q + rows * q;
+    w->seg = w->s + rows * HT_TILE;
+    w->acc = w->seg + rows * d;
+    w->turned = w->acc + rows * d;
+    w->task = task;
+    w->next = next;
+    w->n_ask = next.tile ? next.tile->n_tokens : 0;
+    w->reads = false;
 }
 
 // Every query head of a KV head for one tile; groups larger than attn_rows go in pieces. `next`:
@@ -311,9 +333,9 @@ static struct work work_of(const struct ht_prepared *p, const struct ht_cpu_step
 static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
                      struct task next, int thread) {
     const struct ht_cpu_tile *tile = task.tile;
-    struct work w = work_of(p, s, task, next, thread);
+    struct work w;
     uint32_t group = s->n_heads / s->n_kv_heads;
-    if (next.tile) w.n_ask = next.tile->n_tokens;
+    begin_task(p, s, &w, task, next, thread);
     w.reads = reads_runs(p, s, task);
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = min_u32(group - h, p->backend->vec.attn_rows / tile->n_tokens);
@@ -355,9 +377,10 @@ static struct part *part_at(const struct ht_prepared *p, const struct ht_cpu_ste
 // One segment for every query head of a KV head.
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
-    struct work w =
-        work_of(p, s, (struct task){p->tiles->at, kv_head, 1}, (struct task){0}, thread);
+    struct work w;
+    struct task task = {p->tiles->at, kv_head, 1}, none = {0};
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
+    begin_task(p, s, &w, task, none, thread);
     for (uint32_t h = 0; h < group; h += w.n_heads) {
         w.n_heads = w.n_rows = min_u32(group - h, p->backend->vec.attn_rows);
         load_rows(p, s, &w, kv_head * group + h);
@@ -398,11 +421,11 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
 }
 
 // KV heads that a task of one token takes together: softmax of many rows costs little more than of
-// one, since each row's operations wait for each other.
+// one, since each row's operations wait for each other; but no more than one call of it has.
 static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
     const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
     if (tiles->n < ht_cpu_n_queries(p, s)) return 1;
-    return max_u32(p->backend->vec.attn_rows / (s->n_heads / s->n_kv_heads), 1);
+    return max_u32(ht_attn_lane_rows(&p->backend->vec) / (s->n_heads / s->n_kv_heads), 1);
 }
 
 // What a thread owns: KV heads [begin, end), `together` in a task, tile after tile.

@@ -270,7 +270,8 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
     for (uint32_t i = 0; i < plan->n_steps; i++)
         if (plan->steps[i].op == HT_OP_ATTENTION) {
             find_tiles(p, ht_attn_tile_tokens(&p->backend->vec, plan->steps[i].u.attn.n_heads,
-                                              plan->steps[i].u.attn.n_kv_heads));
+                                              plan->steps[i].u.attn.n_kv_heads, b->n_tokens,
+                                              (uint32_t)p->c->n_threads));
             break;
         }
     for (uint32_t i = 0; i < p->c->n_steps; i++) {

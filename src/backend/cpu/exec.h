@@ -352,9 +352,10 @@ void ht_cpu_ask_later(const struct ht_prepared *p, uint32_t layer, enum ht_cpu_s
 // How many tokens from t on, but none from t1 on, one call of ht_cpu_store_heads takes.
 size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1);
 // attention.c: bytes of a thread's attention memory; of one token's segments; query tokens that one
-// tile takes.
+// tile takes in a batch of n_tokens.
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim);
 uint64_t ht_attn_parts_bytes(uint32_t n_heads, uint32_t head_dim, uint32_t max_ctx);
-uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, uint32_t n_kv_heads);
+uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, uint32_t n_kv_heads,
+                             uint32_t n_tokens, uint32_t n_threads);
 
 #endif

@@ -36,7 +36,7 @@
 #define HT_PAGE_GROUPS (HT_PAGE_TOKENS / HT_LANES)
 // Tiles are folded in segments of HT_SEGMENT positions (at multiples of it), segments in order.
 #define HT_SEGMENT       512
-#define HT_ATTN_MAX_ROWS 12
+#define HT_ATTN_MAX_ROWS 32 // query rows of a task
 #define HT_KV_BLOCK      32 // elements of a head that share a scale
 #define HT_I16_CHUNK     32 // elements of a query row in one piece
 
@@ -86,7 +86,8 @@ struct ht_vec_kernels {
     void (*q_load[HT_N_KV_TYPES])(const float *q, uint32_t d, uint32_t n_rows, uint32_t r,
                                   void *to);
 
-    // Query rows that one call of the three kernels below takes, 1..HT_ATTN_MAX_ROWS.
+    // Query rows that a task takes, and one call of attn_qk, 1..HT_ATTN_MAX_ROWS. The three kernels
+    // behind that one have a row a lane, so they take at most HT_LANES of them a call.
     uint32_t attn_rows;
     // s[r * HT_TILE + 16 g + j] = sum over e rising of fma(q[r][e], k[g][e][j], .), from 0, for g
     // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
@@ -158,6 +159,11 @@ static inline uint32_t ht_kv_code_bytes(enum hearth_kv_type type) {
                                              [HEARTH_KV_Q8_0] = 1,
                                              [HEARTH_KV_I16] = 2};
     return n[type];
+}
+
+// Query rows of a task that one call of a kernel with a row a lane takes, at most.
+static inline uint32_t ht_attn_lane_rows(const struct ht_vec_kernels *k) {
+    return k->attn_rows < HT_LANES ? k->attn_rows : HT_LANES;
 }
 
 // Room for a query row, in floats.

@@ -271,8 +271,8 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
 static INLINE void weight_codes(const float *p, uint32_t n_rows, const void *const *v, uint32_t d,
                                 uint32_t begin, uint32_t end, int16_t codes[][HT_TILE],
                                 float *steps) {
-    _Alignas(64) float w[HT_ATTN_MAX_ROWS][HT_TILE], inverse[HT_LANES];
-    _Alignas(64) float sums[HT_ATTN_MAX_ROWS][HT_LANES], mosts[HT_ATTN_MAX_ROWS][HT_LANES];
+    _Alignas(64) float w[HT_LANES][HT_TILE], inverse[HT_LANES];
+    _Alignas(64) float sums[HT_LANES][HT_LANES], mosts[HT_LANES][HT_LANES];
     struct v16 by[HT_TILE_GROUPS], zero = v_set1(0.0f);
     UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
         by[g] = zero;
@@ -358,7 +358,7 @@ static INLINE void pv_rows_i16(const int nr, float *acc, const int16_t codes[][H
 
 static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
                    const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
-    _Alignas(64) int16_t codes[HT_ATTN_MAX_ROWS][HT_TILE];
+    _Alignas(64) int16_t codes[HT_LANES][HT_TILE];
     _Alignas(64) float steps[HT_LANES];
     begin = begin / HT_LANES;
     end = (end + HT_LANES - 1) / HT_LANES;

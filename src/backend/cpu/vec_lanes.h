@@ -13,9 +13,9 @@
 //   v_rint  v_neg  v_abs  v_copysign(to, from)   v_scale2: a * 2^n, n whole, |n| <= 128
 //   v_scale2_above(a, n, x, limit): x <= limit ? 0 : a * 2^n
 //   v_swap: lanes 2i and 2i + 1   v_sum, v_most: j and j + 8, then j + 4, j + 2, j + 1
-//   v_sums, v_mosts: the same of n <= HT_ATTN_MAX_ROWS rows of 16; lane r is that of row r
+//   v_sums, v_mosts: the same of n <= 16 rows of 16; lane r is that of row r
 //   and those that vec_i16.h names
-//   V_ROWS: query rows a call   V_ACCS: v16s that may be accumulators, at most 24
+//   V_ROWS: query rows a task   V_ACCS: v16s that may be accumulators, at most 24
 //   V_INIT: the function's name
 //
 // No state; any thread.

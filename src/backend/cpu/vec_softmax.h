@@ -47,7 +47,7 @@ static INLINE struct v16 weights(float *s, uint32_t begin, uint32_t end, struct 
 // beside those of the next.
 static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
                     float scale_by, float cap, float *m, float (*l)[HT_LANES], float *c) {
-    _Alignas(64) float most[HT_ATTN_MAX_ROWS][HT_LANES], max[HT_LANES], fall[HT_LANES];
+    _Alignas(64) float most[HT_LANES][HT_LANES], max[HT_LANES], fall[HT_LANES];
     bool whole = cap == 0.0f;
     for (uint32_t r = 0; r < n_rows; r++) whole &= lo[r] == 0 && hi[r] == HT_TILE;
     uint32_t row = 0;

@@ -147,7 +147,7 @@ static INLINE float v_most(struct v16 a) {
 // two of them (then what is left of four, eight, sixteen) into one vector. Rows are taken in such
 // an order that the lanes come out in theirs; where there are fewer, the first stands in.
 static INLINE __m512 load_row(const float (*x)[HT_LANES], uint32_t r, uint32_t n) {
-    return _mm512_loadu_ps(x[r < HT_ATTN_MAX_ROWS && r < n ? r : 0]);
+    return _mm512_loadu_ps(x[r < n ? r : 0]);
 }
 #define REDUCE_ROWS(name, OP)                                                                      \
     static INLINE struct v16 name(const float(*x)[HT_LANES], uint32_t n) {                         \
