@@ -28,27 +28,26 @@
 #define LIST(...)                                                                                  \
     { __VA_ARGS__ }
 
-// More tokens than `most`, of Q4_K `most_q4_k`, of Q5_K and Q6_K `slow`, or `floats` go through
-// panels, which cost little to make.
-#define REPACKED_FORMATS(t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, most, most_q4_k,     \
-                         slow, floats, ...)                                                        \
+// More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, or `floats` go through panels, which cost
+// little to make.
+#define REPACKED_FORMATS(t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,        \
+                         floats, ...)                                                              \
     [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, floats},      \
-    [HT_BF16] = {__VA_ARGS__},                                                                     \
-    [HT_Q4_0] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, most},                           \
-    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, most},                          \
-    [HT_Q4_K] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, most_q4_k},                  \
+    [HT_BF16] = {__VA_ARGS__}, [HT_Q4_0] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, q4},  \
+    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, q8},                            \
+    [HT_Q4_K] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, q4},                         \
     [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, slow},                \
     [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow}
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
-// many tokens these streams take in passes, of Q4_0 and Q8_0, of Q4_K, of Q5_K and Q6_K, and of
+// many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, and of
 // floats, its tiles of codes with a scale for each 32, how the names of the packers of Q4_0 and
 // Q4_K begin, and of those of repacked ones, and their tiles, what packs and multiplies repacked
 // Q8_0, how the names of some packers and of its streams begin and how many tokens those take
 // (q8.h), the stream of F16, and how it computes BF16: bytes of an activation, what makes them, the
 // rest, and repacked.
-#define LEVEL(id, label, address, one, more, pages, later, passes, passes_q4_k, slow, floats, t32, \
+#define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, floats, t32,    \
               t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, stream,     \
               most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                             \
     const struct ht_linear_kernels id = {                                                          \
@@ -70,7 +69,7 @@
                    ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
                    OTHER_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                   \
         .repacked = {REPACKED_FORMATS(t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile,      \
-                                      passes, passes_q4_k, slow, floats, __VA_ARGS__)},            \
+                                      pass_q4, pass_q8, slow, floats, __VA_ARGS__)},               \
     }
 
 // Passes of floats pay at any number of tokens on Zen 4: a driver's block of them is 256.
@@ -90,7 +89,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, fals
 
 // Zen 5, whose units have 512 bits: twice the products from memory that is not twice as fast. As
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
-LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 8, 12, 8,
+LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
       ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_one, 8, 8, ht_one_f16, 2,
       ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
