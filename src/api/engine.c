@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // hearth_engine_*, hearth_request_* and hearth_memory_plan: the engine room's functions under their
-// public names. struct hearth_engine and struct hearth_request are that room's own.
+// public names. struct hearth_engine and struct hearth_request are that room's own. Those that
+// compute do so under Hearth's floating-point settings; hearth_engine_step sees to that itself,
+// since callbacks have the caller's.
 #include "engine/engine.h"
 #include "api/api_internal.h"
+#include "base/float_env.h"
 
 void hearth_engine_options_default(struct hearth_engine_options *o) {
     ht_engine_options_default(o);
@@ -35,7 +38,10 @@ enum hearth_status hearth_engine_create(const hearth_model *m,
                                         const struct hearth_engine_options *o, hearth_engine **out,
                                         struct hearth_error *err) {
     struct ht_engine_source source = source_of(m);
-    return ht_engine_create(&source, o, NULL, out, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_engine_create(&source, o, NULL, out, err);
+    ht_float_leave(kept);
+    return status;
 }
 
 void hearth_engine_destroy(hearth_engine *e) {
@@ -74,13 +80,19 @@ enum hearth_status hearth_engine_profile(hearth_engine *e, enum hearth_profile m
 
 enum hearth_status hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms, double *bytes_s,
                                             struct hearth_error *err) {
-    return ht_engine_read_speed(e, budget_ms, bytes_s, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_engine_read_speed(e, budget_ms, bytes_s, err);
+    ht_float_leave(kept);
+    return status;
 }
 
 enum hearth_status hearth_engine_multiply_speed(hearth_engine *e, uint32_t budget_ms,
                                                 struct hearth_ceilings *out,
                                                 struct hearth_error *err) {
-    return ht_engine_multiply_speed(e, budget_ms, out, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_engine_multiply_speed(e, budget_ms, out, err);
+    ht_float_leave(kept);
+    return status;
 }
 
 bool hearth_engine_step_kind(const hearth_engine *e, size_t i, struct hearth_step_kind *out) {
@@ -90,11 +102,17 @@ bool hearth_engine_step_kind(const hearth_engine *e, size_t i, struct hearth_ste
 enum hearth_status hearth_ceilings_measure(const struct hearth_engine_options *o,
                                            uint32_t budget_ms, struct hearth_ceilings *out,
                                            struct hearth_error *err) {
-    return ht_ceilings_measure(o, budget_ms, out, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_ceilings_measure(o, budget_ms, out, err);
+    ht_float_leave(kept);
+    return status;
 }
 
 double hearth_ceilings_seconds(const struct hearth_ceilings *c, const struct hearth_step_kind *k) {
-    return ht_ceilings_seconds(c, k);
+    struct ht_float_env kept = ht_float_enter();
+    double seconds = ht_ceilings_seconds(c, k);
+    ht_float_leave(kept);
+    return seconds;
 }
 
 void hearth_sampling_default(struct hearth_sampling *s) {

@@ -2,6 +2,7 @@
 // hearth_machine_get, hearth_build_get, hearth_self_test: what `hearth doctor` asks. Reads, keeps
 // nothing; any thread.
 #include "api/builtin.h"
+#include "base/float_env.h"
 #include "engine/engine.h"
 #include "text/tokenizer.h"
 
@@ -32,5 +33,8 @@ void hearth_build_get(struct hearth_build *out) {
 
 enum hearth_status hearth_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
                                     struct hearth_error *err) {
-    return ht_self_test(fn, user, n_failed, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_self_test(fn, user, n_failed, err);
+    ht_float_leave(kept);
+    return status;
 }

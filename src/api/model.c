@@ -6,14 +6,17 @@
 #include "api/api_internal.h"
 #include "api/builtin.h"
 #include "base/buf.h"
+#include "base/float_env.h"
 #include "base/mem.h"
 
 enum hearth_status hearth_model_open_file(hearth_file *f, const struct hearth_log *log,
                                           hearth_model **out, struct hearth_error *err) {
     hearth_model *m = ht_calloc(1, sizeof *m);
     if (!m) return ht_fail_nomem(err, sizeof *m, "a model");
+    struct ht_float_env kept = ht_float_enter();
     enum hearth_status s = ht_model_load(f->g, log, &m->model, err);
     if (!s) s = ht_tokenizer_load(f->g, &m->tokenizer.t, err);
+    ht_float_leave(kept);
     if (s) {
         hearth_model_close(m); // f stays the caller's: it is not in m yet
         return s;
@@ -74,7 +77,9 @@ enum hearth_status hearth_model_write_plan(const hearth_model *m, hearth_write_f
     struct ht_buf text;
     ht_buf_init(&text, (size_t)1 << 30);
     enum hearth_status s = HEARTH_OK;
+    struct ht_float_env kept = ht_float_enter(); // printf rounds as it says
     if (!ht_plan_print(ht_model_plan(m->model), &text)) s = HEARTH_E_NOMEM;
+    ht_float_leave(kept);
     for (size_t i = 0; !s && i < text.len;) { // a line at a time
         const char *end = memchr(text.data + i, '\n', text.len - i);
         size_t n = end ? (size_t)(end + 1 - text.data) - i : text.len - i;

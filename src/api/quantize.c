@@ -7,6 +7,7 @@
 #include "api/api_internal.h"
 #include "base/buf.h"
 #include "base/checked.h"
+#include "base/float_env.h"
 #include "base/mem.h"
 
 // general.file_type, as the format's specification numbers them.
@@ -129,7 +130,9 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
     if (!conversions)
         return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
     float *row = NULL;
+    struct ht_float_env kept = ht_float_enter();
     enum hearth_status s = write_copy(in->g, out_path, f, conversions, &row, err);
+    ht_float_leave(kept);
     ht_free(row);
     ht_free(conversions);
     return s;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "base/mem.h"
 
 // A counter that threads wait for. A cache line of its own, with nothing that others write to.
@@ -110,6 +111,7 @@ void ht_team_barrier(struct ht_team *t, int thread) {
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     struct ht_team *t = w->team;
+    (void)ht_float_enter(); // for good: its settings would be those of whoever created the team
     for (uint32_t epoch = 0;; epoch++) {
         wait_past(&t->epoch, epoch, t->spin_ns);
         if (!t->fn) return NULL;

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "base/team.h"
 #include "engine/engine_internal.h"
 
@@ -146,6 +147,8 @@ static void deliver_logits(struct hearth_engine *e, struct hearth_request *r, co
 void ht_deliver(struct hearth_engine *e, const float *logits) {
     e->n_picks = 0;
     for (uint32_t i = 0; i < e->batch.n_seqs; i++) deliver_logits(e, e->batch_requests[i], logits);
+    struct ht_float_env kept = ht_float_enter();
     pick_all(e);
+    ht_float_leave(kept);
     for (uint32_t i = 0; i < e->n_picks; i++) generate(e, e->picks[i]);
 }

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/team.h"
@@ -272,7 +273,9 @@ static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err
     uint64_t begin_ns = ht_now_ns();
     for (uint32_t i = 0; i < e->batch.n_seqs; i++)
         if (e->batch_requests[i]->begin_ns == 0) e->batch_requests[i]->begin_ns = begin_ns;
+    struct ht_float_env kept = ht_float_enter(); // not for callbacks: they have the host's
     enum hearth_status status = e->ops->execute(e->prepared, &e->batch, &logits, &error);
+    ht_float_leave(kept);
     e->stats.pass_ns += ht_now_ns() - begin_ns;
     e->stats.n_passes++;
     e->stats.n_tokens += e->batch.n_tokens;

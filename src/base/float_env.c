@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Functions, not inline: no compiler moves arithmetic across the call of one it does not see.
+#include "base/float_env.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define MXCSR_DEFAULT 0x1f80u // all exceptions masked, to nearest
+
+struct ht_float_env ht_float_enter(void) {
+    struct ht_float_env kept = {.mxcsr = _mm_getcsr()};
+    _mm_setcsr(MXCSR_DEFAULT);
+    return kept;
+}
+
+void ht_float_leave(struct ht_float_env kept) {
+    _mm_setcsr(kept.mxcsr);
+}
+
+#elif defined(__aarch64__)
+
+static void set(uint64_t fpcr, uint64_t fpsr) {
+    __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" ::"r"(fpcr), "r"(fpsr));
+}
+
+struct ht_float_env ht_float_enter(void) {
+    struct ht_float_env kept;
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(kept.fpcr), "=r"(kept.fpsr));
+    set(0, 0);
+    return kept;
+}
+
+void ht_float_leave(struct ht_float_env kept) {
+    set(kept.fpcr, kept.fpsr);
+}
+
+#else
+
+struct ht_float_env ht_float_enter(void) {
+    struct ht_float_env kept;
+    fegetenv(&kept.env);
+    fesetenv(FE_DFL_ENV);
+    return kept;
+}
+
+void ht_float_leave(struct ht_float_env kept) {
+    fesetenv(&kept.env);
+}
+
+#endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// The host's floating-point settings: an answer does not depend on them, and they are the host's
+// again in every callback and after every call. With all traps on, arithmetic of the library that
+// runs under the host's settings ends the test.
+#include "cmocka_all.h"
+
+#include <fenv.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hearth/hearth.h"
+#include "tiny.h"
+
+#define N_PROMPT    40
+#define N_GENERATED 12
+
+static char path[] = "/tmp/hearth-float-XXXXXX";
+static char copy[] = "/tmp/hearth-float-XXXXXX";
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+static uint64_t get(void) {
+    return _mm_getcsr() & ~0x3fu; // without the exceptions that were raised
+}
+static void put(uint64_t v) {
+    _mm_setcsr((uint32_t)v);
+}
+// To nearest; up, down, to zero; flushing results and inputs; all traps.
+static const uint64_t settings[] = {0x1f80, 0x5f80, 0x3f80, 0x7f80, 0x9fc0, 0x0000};
+#elif defined(__aarch64__)
+static uint64_t get(void) {
+    uint64_t v;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(v));
+    return v;
+}
+static void put(uint64_t v) {
+    __asm__ volatile("msr fpcr, %0" ::"r"(v));
+}
+// To nearest; up, down, to zero; flushing; default NaN.
+static const uint64_t settings[] = {0, 1u << 22, 2u << 22, 3u << 22, 1u << 24, 1u << 25};
+#else
+static uint64_t get(void) {
+    return (uint64_t)fegetround();
+}
+static void put(uint64_t v) {
+    fesetround((int)v);
+}
+static const uint64_t settings[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+#endif
+
+struct record {
+    uint64_t setting; // that callbacks must find
+    uint32_t n_wrong, n_tokens, n_rows;
+    int32_t tokens[N_GENERATED];
+    float logprobs[N_GENERATED];
+    float logits[N_PROMPT + N_GENERATED][TINY_VOCAB];
+};
+
+static bool on_event(void *user, const struct hearth_event *event) {
+    struct record *r = user;
+    r->n_wrong += get() != r->setting;
+    if (event->token < 0 || r->n_tokens == N_GENERATED) return true;
+    r->logprobs[r->n_tokens] = event->logprob;
+    r->tokens[r->n_tokens++] = event->token;
+    return true;
+}
+
+static bool on_logits(void *user, hearth_request *request, uint32_t pos, const float *logits,
+                      int32_t n_vocab) {
+    struct record *r = user;
+    (void)request;
+    r->n_wrong += get() != r->setting;
+    if (pos >= N_PROMPT + N_GENERATED || n_vocab != TINY_VOCAB) return false;
+    memcpy(r->logits[pos], logits, sizeof r->logits[pos]);
+    r->n_rows++;
+    return true;
+}
+
+// All between put and get runs under the setting: no assertion, which might print, in between.
+static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting,
+                   struct record *r) {
+    struct hearth_engine_options eo;
+    struct hearth_request_options o;
+    struct hearth_error err = {.message = ""};
+    hearth_model *m = NULL;
+    hearth_engine *e = NULL;
+    hearth_request *request;
+    int32_t prompt[N_PROMPT];
+    for (int32_t i = 0; i < N_PROMPT; i++) prompt[i] = 97 + i * 7 % 26;
+    memset(r, 0, sizeof *r);
+    hearth_engine_options_default(&eo);
+    eo.backend = backend;
+    eo.n_threads = 2;
+    eo.n_ctx = 128;
+    eo.n_seqs = 2;
+    eo.kv_type = kv;
+    hearth_request_options_default(&o);
+    o.sampling.temperature = 1.25f;
+    o.sampling.top_p = 0.875f;
+    o.max_tokens = N_GENERATED;
+    o.n_logprobs = 0;
+    o.ignore_end = true;
+    o.user = r;
+    o.on_event = on_event;
+    o.on_logits = on_logits;
+    put(setting);
+    r->setting = get(); // some Arm cores have no traps to set
+    enum hearth_status status = hearth_model_open(path, NULL, &m, &err);
+    if (!status) status = hearth_engine_create(m, &eo, &e, &err);
+    if (!status) status = hearth_request_create(e, prompt, N_PROMPT, &o, &request, &err);
+    if (!status) status = hearth_engine_run(e, &err);
+    hearth_engine_destroy(e);
+    hearth_model_close(m);
+    uint64_t after = get();
+    put(settings[0]);
+    if (status) fail_msg("%s", err.message);
+    assert_int_equal(after, r->setting);
+    assert_int_equal(r->n_wrong, 0);
+    assert_int_equal(r->n_tokens, N_GENERATED);
+    assert_int_equal(r->n_rows, N_PROMPT + N_GENERATED - 1);
+}
+
+static void test_answers(void **state) {
+    static const char *const backends[] = {"ref", "cpu"};
+    static const enum ht_format formats[] = {HT_F32, HT_Q8_0};
+    static struct record expected, r;
+    (void)state;
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        tiny_write(path, formats[f]);
+        for (size_t b = 0; b < 2; b++) {
+            enum hearth_kv_type kv = f ? HEARTH_KV_Q8_0 : HEARTH_KV_F16;
+            answer(backends[b], kv, settings[0], &expected);
+            for (size_t i = 1; i < sizeof settings / sizeof *settings; i++) {
+                answer(backends[b], kv, settings[i], &r);
+                assert_memory_equal(r.logits, expected.logits, sizeof r.logits);
+                assert_memory_equal(r.tokens, expected.tokens, sizeof r.tokens);
+                assert_memory_equal(r.logprobs, expected.logprobs, sizeof r.logprobs);
+            }
+        }
+    }
+}
+
+static size_t n_checks, n_checks_wrong;
+
+static void on_check(void *user, const struct hearth_check *c) {
+    (void)user;
+    n_checks++;
+    n_checks_wrong += !c->ok;
+}
+
+// What a program asks of the machine, and a file's conversion.
+static void test_the_rest(void **state) {
+    struct hearth_error err = {.message = ""};
+    struct hearth_engine_options eo;
+    struct hearth_ceilings ceilings;
+    hearth_file *file = NULL;
+    (void)state;
+    hearth_engine_options_default(&eo);
+    eo.n_threads = 2;
+    tiny_write(path, HT_F32);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        size_t n_failed = 0;
+        n_checks = n_checks_wrong = 0;
+        put(settings[i]);
+        uint64_t setting = get();
+        enum hearth_status status = hearth_self_test(on_check, NULL, &n_failed, &err);
+        if (!status) status = hearth_ceilings_measure(&eo, 1, &ceilings, &err);
+        if (!status) status = hearth_file_open(path, &file, &err);
+        if (!status) status = hearth_quantize(file, copy, "Q8_0", &err);
+        hearth_file_close(file);
+        uint64_t after = get();
+        put(settings[0]);
+        if (status) fail_msg("%s", err.message);
+        assert_int_equal(after, setting);
+        assert_true(n_checks > 0);
+        assert_int_equal(n_checks_wrong + n_failed, 0);
+    }
+}
+
+static int make_paths(void **state) {
+    (void)state;
+    int a = mkstemp(path), b = mkstemp(copy);
+    if (a < 0 || b < 0) return -1;
+    close(a);
+    close(b);
+    return 0;
+}
+
+static int remove_paths(void **state) {
+    (void)state;
+    unlink(path);
+    unlink(copy);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_the_rest),
+    };
+    return cmocka_run_group_tests(tests, make_paths, remove_paths);
+}
