@@ -3,12 +3,13 @@
 //
 // Conventions. Every fallible function returns enum hearth_status; results come through
 // out-parameters, which are untouched on failure; `err` (may be NULL) receives the status and one
-// sentence that names file, key, value and what was expected. Functions never print, exit or abort.
-// Options structs are filled by their *_default function first. Handles: a hearth_model may be read
-// from any number of threads at once; a hearth_engine and its requests belong to one thread at a
-// time, except hearth_request_cancel. Two handles never know of each other. No result depends on the
-// calling thread's floating-point settings (rounding, flushing of subnormals, traps), and they are
-// never changed for the caller: not after a call, nor in the callbacks of a request.
+// sentence that names file, key, value and what was expected. Functions never print, exit or
+// abort. Options structs are filled by their *_default function first. Handles: a hearth_model may
+// be read from any number of threads at once; a hearth_engine and its requests belong to one
+// thread at a time, except hearth_request_cancel. Two handles never know of each other. No result
+// depends on the calling thread's floating-point settings (rounding, flushing of subnormals,
+// traps), and they are never changed for the caller: not after a call, nor in the callbacks of a
+// request.
 #ifndef HEARTH_HEARTH_H
 #define HEARTH_HEARTH_H
 

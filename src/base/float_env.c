@@ -3,18 +3,19 @@
 #include "base/float_env.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
 #define MXCSR_DEFAULT 0x1f80u // all exceptions masked, to nearest
 
 struct ht_float_env ht_float_enter(void) {
-    struct ht_float_env kept = {.mxcsr = _mm_getcsr()};
-    _mm_setcsr(MXCSR_DEFAULT);
+    struct ht_float_env kept;
+    const uint32_t mxcsr = MXCSR_DEFAULT;
+    __asm__ volatile("stmxcsr %0" : "=m"(kept.mxcsr));
+    __asm__ volatile("ldmxcsr %0" ::"m"(mxcsr));
     return kept;
 }
 
 void ht_float_leave(struct ht_float_env kept) {
-    _mm_setcsr(kept.mxcsr);
+    __asm__ volatile("ldmxcsr %0" ::"m"(kept.mxcsr));
 }
 
 #elif defined(__aarch64__)
