@@ -39,6 +39,9 @@
 #define HT_ATTN_MAX_ROWS 32 // query rows of a task
 #define HT_KV_BLOCK      32 // elements of a head that share a scale
 #define HT_I16_CHUNK     32 // elements of a query row in one piece
+// Scores as powers of 2 have steps of 256 from here on, so that one may lie 2^128 above the largest
+// of its row; and none of it means anything: NaN, which sampling reports.
+#define HT_SCORE_LIMIT 0x1p31f
 
 struct ht_vec_kernels {
     // y = (x * r) * w, r = 1 / sqrt(sum_sq16(x) / n + eps). y may be x.
@@ -101,7 +104,8 @@ struct ht_vec_kernels {
     // and its lanes' sums of weights (-inf and 0 at the beginning of a segment): t = s, or, if
     // cap, tanh(s * scale / cap), over the tile's positions [lo[r], hi[r]), not empty;
     // m' = max(m, (max t) * by), by = (cap or scale) * log2(e); p = 2^(t * by - m') in the place
-    // of s; p of the rest of the tile is 0. c[r] = 2^(m - m');
+    // of s, p of the rest of the tile is 0; where |m'| reaches HT_SCORE_LIMIT, p is 0 (of an
+    // infinite score NaN) and m' NaN. c[r] = 2^(m - m');
     // l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...).
     void (*attn_softmax)(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
                          float scale, float cap, float *m, float (*l)[HT_LANES], float *c);

@@ -233,13 +233,16 @@ static float softmax_row(float *s, uint32_t lo, uint32_t hi, float scale_by, flo
         if (cap != 0.0f) s[j] = ht_tanhf(s[j] * scale_by / cap);
         most = s[j] > most ? s[j] : most;
     }
-    float max = most * by > *m ? most * by : *m, c = ht_exp2f(*m - max);
+    float max = most * by > *m ? most * by : *m;
+    bool sane = fabsf(max) < HT_SCORE_LIMIT;
+    float c = sane ? ht_exp2f(*m - max) : NAN;
+    *m = sane ? max : NAN;
+    if (!sane) max = INFINITY; // weights are 0
     for (uint32_t j = 0; j < HT_TILE; j++) {
         s[j] = j >= lo && j < hi ? ht_exp2f(fmaf(s[j], by, -max)) : 0.0f;
         sum[j % HT_LANES] = sum[j % HT_LANES] + s[j];
     }
     for (uint32_t j = 0; j < HT_LANES; j++) l[j] = fmaf(l[j], c, sum[j]);
-    *m = max;
     return c;
 }
 

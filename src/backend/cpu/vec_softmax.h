@@ -57,8 +57,12 @@ static void softmax(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_
         v_store(most[row], m_row);
     } while (++row < n_rows);
     struct v16 by = v_set1((cap != 0.0f ? cap : scale_by) * HT_LOG2E), old = v_load_n(m, n_rows);
-    struct v16 new = v_max(v_mul(v_mosts(most, n_rows), by), old), c_row = vexp2(v_sub(old, new));
-    v_store(max, new), v_store_n(m, new, n_rows);
+    struct v16 new = v_max(v_mul(v_mosts(most, n_rows), by), old);
+    struct v16 limit = v_set1(HT_SCORE_LIMIT), size = v_abs(new);
+    v_store(max, v_select_lt(size, limit, new, v_set1(INFINITY))); // else weights are 0
+    new = v_select_lt(size, limit, new, v_set1(NAN));
+    struct v16 c_row = vexp2(v_sub(old, new));
+    v_store_n(m, new, n_rows);
     v_store(fall, c_row), v_store_n(c, c_row, n_rows);
     for (uint32_t r = 0; r < n_rows; r++, s += HT_TILE) {
         struct v16 sum;
