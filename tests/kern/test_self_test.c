@@ -63,6 +63,14 @@ static void broken_join(const float *m, const float (*l)[HT_LANES], const float 
     if (n_rows > 2) sum[2 * d + 3] = nextafterf(sum[2 * d + 3], INFINITY);
 }
 
+static void broken_qk(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,
+                      const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {
+    struct ht_vec_kernels scalar;
+    ht_vec_kernels_init(&scalar, HT_CPU_SCALAR);
+    scalar.attn_qk[HEARTH_KV_I16](q, n_rows, d, k, next, g_begin, g_end, s);
+    if (n_rows > 20) s[20 * HT_TILE + 7] += 0.01f;
+}
+
 // bad: the kernels that differ, NULL behind the last.
 static void expect_found(const struct ht_self_test_tables *tables, const char *const *bad) {
     struct hearth_error err;
@@ -93,6 +101,10 @@ static void test_finds_vec(void **state) {
     ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
     vec.attn_join = broken_join;
     expect_found(&tables, attention);
+    ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
+    vec.attn_rows = HT_ATTN_MAX_ROWS;
+    vec.attn_qk[HEARTH_KV_I16] = broken_qk;
+    expect_found(&tables, (const char *const[]){"attention i16", NULL});
 }
 
 static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {

@@ -19,10 +19,10 @@ enum { N_IN = 512, N_OUT = 70, N_REPACKED = 64, N_TOKENS = 13, N_MAX = 1031, HEA
 struct attention { // everything that a tile's kernels write
     uint8_t k[HT_TILE_GROUPS][HEAD_DIM * HT_LANES * sizeof(float)];
     uint8_t v[HT_TILE_PAGES][HT_PAGE_TOKENS * HEAD_DIM * sizeof(float)];
-    float s[HT_LANES * HT_TILE], acc[HT_LANES * HEAD_DIM];
-    float q[HT_LANES * (HEAD_DIM + HT_LANES)], c[HT_LANES];
-    float m[HT_LANES], l[HT_LANES][HT_LANES];
-    float all_m[HT_LANES], all_l[HT_LANES], sum[HT_LANES * HEAD_DIM];
+    float s[HT_ATTN_MAX_ROWS * HT_TILE], acc[HT_ATTN_MAX_ROWS * HEAD_DIM];
+    float q[HT_ATTN_MAX_ROWS * (HEAD_DIM + HT_LANES)], c[HT_ATTN_MAX_ROWS];
+    float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES];
+    float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS], sum[HT_ATTN_MAX_ROWS * HEAD_DIM];
 };
 
 struct self_test {
@@ -183,6 +183,7 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
     enum { LO = 3, HI = 61 };
     const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES], *next[HT_TILE_GROUPS];
     uint32_t lo[HT_LANES], hi[HT_LANES];
+    float cap = n_rows % 2 ? 0.0f : 7.0f;
     for (int i = 0; i < HT_TILE_GROUPS; i++)
         groups[i] = a->k[i], next[i] = a->v[i / HT_PAGE_GROUPS];
     for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
@@ -195,12 +196,17 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
     for (uint32_t r = 0; r < n_rows; r++) {
         a->m[r] = -INFINITY;
         a->all_m[r] = 0.5f, a->all_l[r] = (float)(r % 3);
-        lo[r] = LO;
-        hi[r] = HI;
+        lo[r % HT_LANES] = LO;
+        hi[r % HT_LANES] = HI;
     }
-    k->attn_softmax(a->s, n_rows, lo, hi, 0.125f, n_rows % 2 ? 0.0f : 7.0f, a->m, a->l, a->c);
-    k->attn_pv[type](a->acc, a->s, a->c, n_rows, HEAD_DIM, pages, next, LO, HI);
-    k->attn_join(a->m, a->l, a->acc, n_rows, HEAD_DIM, a->all_m, a->all_l, a->sum);
+    for (uint32_t r = 0, n; r < n_rows; r += n) { // what has a row a lane
+        float *s = a->s + r * HT_TILE, *acc = a->acc + r * HEAD_DIM;
+        n = n_rows - r < HT_LANES ? n_rows - r : HT_LANES;
+        k->attn_softmax(s, n, lo, hi, 0.125f, cap, a->m + r, a->l + r, a->c + r);
+        k->attn_pv[type](acc, s, a->c + r, n, HEAD_DIM, pages, next, LO, HI);
+        k->attn_join(a->m + r, a->l + r, acc, n, HEAD_DIM, a->all_m + r, a->all_l + r,
+                     a->sum + r * HEAD_DIM);
+    }
 }
 
 static void check_attention(struct self_test *t, int type) {
@@ -212,7 +218,7 @@ static void check_attention(struct self_test *t, int type) {
     store(&t->vec, type, t->x, t->b);
     if (memcmp(t->a, t->b, offsetof(struct attention, s)) != 0)
         snprintf(what, sizeof what, "pages of keys and values have other bytes than scalar's");
-    for (uint32_t rows = 1; rows <= ht_attn_lane_rows(&t->vec) && !what[0]; rows++) {
+    for (uint32_t rows = 1; rows <= t->vec.attn_rows && !what[0]; rows++) {
         attend(&t->scalar, type, t->x, rows, t->a);
         attend(&t->vec, type, t->x, rows, t->b);
         differs(t->a->s, t->b->s, rows * HT_TILE, "weights of 64 positions", what, sizeof what);
