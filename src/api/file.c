@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/api_internal.h"
+#include "base/float_env.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -130,11 +131,13 @@ static void put_float(struct sink *s, double v, bool is_f32) {
         return;
     }
     int most = is_f32 ? 9 : 17;
+    struct ht_float_env kept = ht_float_enter(); // printf and strtof round as it says
     for (int digits = 1; digits <= most; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         bool same = is_f32 ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v;
         if (same) break;
     }
+    ht_float_leave(kept);
     // The program may have set a locale whose decimal point is another one.
     for (char *p = text; *p; p++) {
         if (strchr("0123456789+-e", *p)) continue;

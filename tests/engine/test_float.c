@@ -151,11 +151,20 @@ static void on_check(void *user, const struct hearth_check *c) {
     n_checks_wrong += !c->ok;
 }
 
-// What a program asks of the machine, and a file's conversion.
+// The file's numbers as text, one after the other.
+static void metadata(const hearth_file *f, char *text, size_t n_text) {
+    const char *key;
+    char type[32];
+    for (size_t i = 0, n = 0; i < hearth_file_n_meta(f) && n < n_text; i++)
+        n += hearth_file_meta(f, i, 4, &key, type, text + n, n_text - n);
+}
+
+// What a program asks of the machine and of a file, and its conversion.
 static void test_the_rest(void **state) {
     struct hearth_error err = {.message = ""};
     struct hearth_engine_options eo;
     struct hearth_ceilings ceilings;
+    static char text[2][4096];
     hearth_file *file = NULL;
     (void)state;
     hearth_engine_options_default(&eo);
@@ -169,12 +178,15 @@ static void test_the_rest(void **state) {
         enum hearth_status status = hearth_self_test(on_check, NULL, &n_failed, &err);
         if (!status) status = hearth_ceilings_measure(&eo, 1, &ceilings, &err);
         if (!status) status = hearth_file_open(path, &file, &err);
+        if (!status) metadata(file, text[i > 0], sizeof text[0]);
         if (!status) status = hearth_quantize(file, copy, "Q8_0", &err);
         hearth_file_close(file);
         uint64_t after = get();
         put(settings[0]);
         if (status) fail_msg("%s", err.message);
         assert_int_equal(after, setting);
+        assert_string_equal(text[i > 0], text[0]);
+        assert_non_null(strstr(text[0], "1e-05"));
         assert_true(n_checks > 0);
         assert_int_equal(n_checks_wrong + n_failed, 0);
     }
