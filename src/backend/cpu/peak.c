@@ -83,14 +83,14 @@ void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
 
 // ---- the measurement
 
-// Reads n_bytes; with `pages` it asks for pages ahead, as the linear step does. Which is faster
-// depends on the machine, so both are measured, and the better one is the ceiling.
+// Reads n_bytes; with `pages` it asks for each page ahead, as streams do (ht_page_by_page). Which
+// is faster depends on the machine, so both are measured, and the better one is the ceiling.
 static void read_bytes(const struct ht_peak_kernels *k, const uint8_t *p, size_t n_bytes,
                        bool pages) {
     while (pages && n_bytes > 0) {
-        size_t n = HT_PAGE_RUN - (uintptr_t)p % HT_PAGE_RUN;
+        size_t n = HT_SMALL_PAGE - (uintptr_t)p % HT_SMALL_PAGE;
         if (n > n_bytes) n = n_bytes;
-        ht_ask_page_runs(p, n);
+        __builtin_prefetch(p + HT_PAGE_RUN, 0, 2);
         k->read(p, n);
         p += n, n_bytes -= n;
     }

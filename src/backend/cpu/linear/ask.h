@@ -2,23 +2,32 @@
 // What kernels ask the memory for ahead of its use. A level's header of vectors includes it; the
 // level may say in front
 //   ASK_BY_ADDRESS   1: its streams ask in the order of addresses (default 0)
+//   ASK_PAGES        1: its streams of repacked weights may ask for pages (default 0)
 // Which order reads faster depends on the processor (docs/kernels.md, "Memory").
 #ifndef HT_LINEAR_ASK_H
 #define HT_LINEAR_ASK_H
 
+#include "backend/cpu/ask.h"
 #include "backend/cpu/linear/vec.h"
 
 #ifndef ASK_BY_ADDRESS
 #define ASK_BY_ADDRESS 0
 #endif
 
+#ifndef ASK_PAGES
+#define ASK_PAGES 0
+#endif
+
 #ifdef REPACKED
 // Lines that a stream of repacked weights asks for while it works on a block of LANES rows, as many
 // as it reads, by t->ask: into L2 those of the LANES rows behind, and into L1 what comes NEAR lines
-// later, which is in L2 by then; or only the latter, from further away; or none. A line that is
-// asked for once more, or read anyway, now, costs nothing, so all three are one code.
+// later, which is in L2 by then; or only the latter, from further away; or none. One code for all:
+// what is not wanted is the line that is asked for anyway, or one that is read anyway, now, which
+// costs a little less.
 struct asker {
     const uint8_t *line, *near;
+    uintptr_t page, in_page; // what is read HT_PAGE_RUN later; bits of a place in a page, or all
+    bool asks;               // for lines at all; where not, streams of one token leave ask() out
 };
 #define NEAR      64
 #define NEAR_ONLY 128
@@ -26,10 +35,15 @@ struct asker {
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, uint32_t part,
                              const struct ht_tile_args *t) {
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    const uint8_t *near = w + (t->ask == HT_ASK_NEAR ? NEAR_ONLY : NEAR) * 64;
-    if (t->ask == HT_ASK_NOTHING) return (struct asker){w, w};
-    if (t->ask == HT_ASK_NEAR) return (struct asker){near, near};
-    return (struct asker){last ? t->ahead : w + LANES * stride, near};
+    struct asker a = {.line = last ? t->ahead : w + LANES * stride,
+                      .near = w + NEAR * 64,
+                      .asks = t->ask != HT_ASK_NOTHING,
+                      .page = (uintptr_t)w + HT_PAGE_RUN,
+                      .in_page = t->ask_pages ? HT_SMALL_PAGE - 1 : UINTPTR_MAX};
+    if (t->ask != HT_ASK_BEHIND) a.line = a.near = w + NEAR_ONLY * 64;
+    if (t->ask == HT_ASK_NEAR_ONCE) a.line = w;
+    if (t->ask == HT_ASK_NOTHING) a.line = a.near = w;
+    return a;
 }
 
 // Parts [i, i + parts) of n_parts of the work on a block of n_bytes.
@@ -45,8 +59,13 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
     }
 }
 
-// Behind the block.
-INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
+// Behind the block. Of n tokens, whose stream may ask for each page on its own.
+INLINE void ask_block(struct asker *a, const enum ht_format f, const uint32_t n,
+                      const uint32_t n_bytes) {
+    if (ASK_PAGES && ht_page_by_page(f, n)) {
+        if ((a->page & a->in_page) < n_bytes) __builtin_prefetch((const void *)a->page, 0, 2);
+        a->page += n_bytes;
+    }
     a->near += n_bytes;
     a->line += n_bytes;
 }

@@ -94,8 +94,16 @@ typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t
 #define HT_ASK_STREAMS 4
 
 // What a stream of repacked weights asks for (ask.h): rows behind as well as what it reads soon,
-// the latter only, or nothing, where the processor follows its one run of addresses by itself.
-enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NOTHING };
+// the latter only, twice or once, or nothing, where the processor follows its one run of addresses
+// by itself.
+enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NEAR_ONCE, HT_ASK_NOTHING };
+
+// Whether a stream of n tokens of repacked rows asks for pages of memory, each on its own, where its
+// level does so at all: all measured (docs/kernels.md, "Pages").
+static inline bool ht_page_by_page(enum ht_format f, uint32_t n_tokens) {
+    bool floats = f == HT_F16 || f == HT_BF16;
+    return floats ? n_tokens <= 4 : (f == HT_Q8_0 || f == HT_Q4_0) && n_tokens == 1;
+}
 
 struct ht_tile_args {
     uint32_t n_k, n_tokens;
@@ -127,6 +135,7 @@ struct ht_tile_args {
     uint32_t ahead_bytes;
     bool ahead_in_turn;
     enum ht_ask ask; // of a stream of repacked weights
+    bool ask_pages;  // by such a stream (ht_page_by_page)
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 

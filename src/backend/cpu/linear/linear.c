@@ -210,6 +210,23 @@ static void ahead_chunk(struct ht_tile_args *t, const uint8_t *at, uint32_t rows
     t->ahead_in_turn = true;
 }
 
+static bool is_super(const struct ht_linear_job *job) {
+    return info_of(job->format)->block_len > HT_Q8_BLOCK;
+}
+
+static bool page_by_page(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
+    if (!job->repacked) return false;
+    return k->ask_pages && ht_page_by_page(job->format, job->n_tokens);
+}
+
+// What streams of repacked weights ask for.
+static void set_asks(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                     struct ht_tile_args *t) {
+    t->ask = t->n_tokens > 1 ? k->ask_more : k->ask_one;
+    t->ask_pages = page_by_page(k, job);
+    if (t->ask_pages) t->ask = job->format == HT_Q8_0 ? HT_ASK_NOTHING : HT_ASK_NEAR_ONCE;
+}
+
 // As few passes of as equal numbers of tokens as streams are made for; all but the first find the
 // weights in the cache.
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
@@ -338,7 +355,7 @@ static void group(const struct ht_linear_kernels *k, const struct ht_linear_job 
         if (job->repacked) {
             n_next *= ht_repacked_rows(k, job->format);
             in_turn = !stream && next.at;
-            t.ask = t.n_tokens > 1 ? k->ask_more : k->ask_one;
+            set_asks(k, job, &t);
         }
         if (in_turn && !stream && has_later(k, job, &asked->later, n_tokens, n_bytes))
             ahead_and_later(&t, next, &asked->later, at, job->n_in);
@@ -392,9 +409,8 @@ void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *as
 // Whether pages of weights are asked for before their lines are: all measured, since it costs what
 // waits for the memory alone more than it gives (docs/kernels.md, "Pages").
 static bool asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    bool super = info_of(job->format)->block_len > HT_Q8_BLOCK;
     if (!k->ask_pages) return false;
-    if (job->repacked) return !super;
+    if (job->repacked) return !is_super(job) && !page_by_page(k, job);
     return job->n_tokens > 1 || job->format == HT_Q6_K || job->format == HT_BF16;
 }
 
@@ -424,7 +440,10 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (n_groups > most) n_groups = most;
             if (n_groups > 1) n_rows = n_groups * HT_ROW_GROUP;
             struct ht_linear_next next = {w + n_rows * row_bytes, row_bytes};
-            if (row_end - row <= n_rows) next = job->then;
+            if (row_end - row <= n_rows) {
+                next = job->then;
+                if (next.at && page_by_page(k, job)) ht_ask_pages(next.at, HT_PAGE_RUN);
+            }
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
             if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
             if (pages) ht_ask_page_runs(w, n_rows * row_bytes);

@@ -102,7 +102,8 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
     }
     UNROLL(8)
     for (uint32_t c = 0; c < n_codes; c++) {
-        ask(asker, n_bytes, first * n_codes + c * side, 2 * n_codes, side);
+        if (n > 1 || asker->asks)
+            ask(asker, n_bytes, first * n_codes + c * side, 2 * n_codes, side);
         UNROLL(2)
         for (uint32_t h = first; h < first + side; h++) {
             const uint32_t block = halves ? j : two ? 0 : h, word = (halves ? 4 * h : 0) + c;
@@ -146,7 +147,7 @@ INLINE void multiply_pair(const uint32_t f, const uint32_t n, const struct pair 
     UNROLL(2)
     for (uint32_t first = 0; first < 2; first += side)
         multiply_parts(f, n, at, j, first, side, act, asker, both, y);
-    ask_block(asker, LANES * s.unit_bytes * 2 * s.group / s.unit);
+    ask_block(asker, f, n, LANES * s.unit_bytes * 2 * s.group / s.unit);
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
         act[i] += (s.group == 16 ? 1 : 2) * sizeof(struct ht_act_q8);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // BF16 that was repacked (linear.h), multiplied by vdpbf16ps as avx512_bf16.c does it: a line holds
 // pairs of two columns of 16 rows, as in a panel, so tiles multiply in place. No state; any thread.
+#define ASK_PAGES 1
 #define REPACKED
 
 #include "backend/cpu/linear/x86/repacked.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // F16 and BF16 that were repacked (linear.h), multiplied as f32, for the levels with AVX-512 and
 // VNNI. No state; any thread.
+#define ASK_PAGES 1
 #define REPACKED
 
 #include "backend/cpu/linear/x86/repacked.h"

@@ -4,6 +4,7 @@
 #include "backend/cpu/linear/x86/repacked.h"
 #include "backend/cpu/linear/x86/sums.h"
 
+#define ASK_PAGES 1
 #define REPACKED
 #define CODES_SIGNED 0
 #define PANEL_BACK   1

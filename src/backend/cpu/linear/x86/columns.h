@@ -40,7 +40,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             act[i] += STEP * ACT_BYTES;
             __asm__("" : "+r"(act[i])); // a register each, not sums of others
         }
-        ask_block(&asker, STEP * COLUMN_BYTES);
+        ask_block(&asker, f, n, STEP * COLUMN_BYTES);
     }
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
