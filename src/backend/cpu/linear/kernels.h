@@ -98,8 +98,8 @@ typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t
 // by itself.
 enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NEAR_ONCE, HT_ASK_NOTHING };
 
-// Whether a stream of n tokens of repacked rows asks for pages of memory, each on its own, where its
-// level does so at all: all measured (docs/kernels.md, "Pages").
+// Whether a stream of n tokens of repacked rows asks for each page of memory on its own, where its
+// level asks for pages at all: all measured (docs/kernels.md, "Pages").
 static inline bool ht_page_by_page(enum ht_format f, uint32_t n_tokens) {
     bool floats = f == HT_F16 || f == HT_BF16;
     return floats ? n_tokens <= 4 : (f == HT_Q8_0 || f == HT_Q4_0) && n_tokens == 1;
