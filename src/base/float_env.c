@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions, not inline: no compiler moves arithmetic across the call of one it does not see.
+// Compilers take arithmetic for independent of these registers, so what is to run under them should
+// be a call between the two, as they are calls themselves.
 #include "base/float_env.h"
 
 #if defined(__x86_64__)

@@ -88,8 +88,7 @@ void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
 static void read_bytes(const struct ht_peak_kernels *k, const uint8_t *p, size_t n_bytes,
                        bool pages) {
     while (pages && n_bytes > 0) {
-        size_t n = HT_SMALL_PAGE - (uintptr_t)p % HT_SMALL_PAGE;
-        if (n > n_bytes) n = n_bytes;
+        size_t n = n_bytes < HT_SMALL_PAGE ? n_bytes : HT_SMALL_PAGE; // as `read` takes it
         __builtin_prefetch(p + HT_PAGE_RUN, 0, 2);
         k->read(p, n);
         p += n, n_bytes -= n;

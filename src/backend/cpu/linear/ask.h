@@ -22,8 +22,7 @@
 // Lines that a stream of repacked weights asks for while it works on a block of LANES rows, as many
 // as it reads, by t->ask: into L2 those of the LANES rows behind, and into L1 what comes NEAR lines
 // later, which is in L2 by then; or only the latter, from further away; or none. One code for all:
-// what is not wanted is the line that is asked for anyway, or one that is read anyway, now, which
-// costs a little less.
+// instead of a line that is not wanted it asks for the other again, or for one that is read now.
 struct asker {
     const uint8_t *line, *near;
     uintptr_t page, in_page; // what is read HT_PAGE_RUN later; bits of a place in a page, or all

@@ -210,13 +210,8 @@ static void ahead_chunk(struct ht_tile_args *t, const uint8_t *at, uint32_t rows
     t->ahead_in_turn = true;
 }
 
-static bool is_super(const struct ht_linear_job *job) {
-    return info_of(job->format)->block_len > HT_Q8_BLOCK;
-}
-
 static bool page_by_page(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    if (!job->repacked) return false;
-    return k->ask_pages && ht_page_by_page(job->format, job->n_tokens);
+    return k->ask_pages && job->repacked && ht_page_by_page(job->format, job->n_tokens);
 }
 
 // What streams of repacked weights ask for.
@@ -409,8 +404,9 @@ void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *as
 // Whether pages of weights are asked for before their lines are: all measured, since it costs what
 // waits for the memory alone more than it gives (docs/kernels.md, "Pages").
 static bool asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
+    bool super = info_of(job->format)->block_len > HT_Q8_BLOCK;
     if (!k->ask_pages) return false;
-    if (job->repacked) return !is_super(job) && !page_by_page(k, job);
+    if (job->repacked) return !super && !page_by_page(k, job);
     return job->n_tokens > 1 || job->format == HT_Q6_K || job->format == HT_BF16;
 }
 
