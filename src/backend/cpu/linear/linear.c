@@ -5,15 +5,18 @@
 #include <string.h>
 
 #include "backend/cpu/ask.h"
-#include "backend/cpu/features.h"
 #include "backend/cpu/linear/kernels.h"
-#include "base/checked.h"
 
 // So many bytes of activations stay there from one group of rows to the next. Where the tokens have
 // more, groups of rows form a band: one after the other takes a chunk of K, before any takes the
 // next one, so that a chunk's activations come from afar once for all of them.
 #define ACT_NEAR_BYTES (768 * 1024)
 #define BAND_GROUPS    8
+
+// Sums of streams that wait in scratch until those of several groups are there. A store into a line
+// that another core has lets no later one out, and those that a group's code makes are as many as
+// the core can hold, so that loads of weights came to a stop behind each group (docs/kernels.md).
+#define HELD_SUMS 2048
 
 #define PANEL_BYTES  16384
 #define SCALES_BYTES (HT_CHUNK_Q8 / 16 * HT_ROW_GROUP * sizeof(float))
@@ -24,7 +27,7 @@
 struct scratch {
     struct ht_panel panel;
     uint8_t *tail; // [32][TAIL_ROW_BYTES]: rows of the last group, or of a padded chunk
-    float *acc;    // [1, or BAND_GROUPS][HT_LINEAR_TOKENS or fewer][32]
+    float *acc;    // [1, or BAND_GROUPS][HT_LINEAR_TOKENS or fewer][32], and at least HELD_SUMS
 };
 
 static const struct ht_format_info *info_of(enum ht_format f) {
@@ -71,7 +74,7 @@ size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     size_t n_tokens = ht_linear_together(max_tokens);
     bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
-    if (n_tokens < HT_STREAM_TOKENS) n_tokens = HT_STREAM_TOKENS;
+    if (n_tokens < HELD_SUMS / HT_ROW_GROUP) n_tokens = HELD_SUMS / HT_ROW_GROUP;
     return PANEL_BYTES + 3 * SCALES_BYTES + STARTS_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            (bands ? BAND_GROUPS : 1) * n_tokens * HT_ROW_GROUP * sizeof(float);
 }
@@ -93,13 +96,16 @@ static struct scratch scratch_cut(void *memory) {
 // ahead.
 #define ROWS_AHEAD 8
 
-// y = a + b for a group. The sums are whole before y is written, since y may be a or b.
-static void add_group(const float *a, const float *b, float *y) {
+// y = a + b of n rows of a group; y may be a or b.
+static void add_rows(const float *a, const float *b, uint32_t n, float *y) {
     typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-    four sum[HT_ROW_GROUP / 4];
-    for (int i = 0; i < HT_ROW_GROUP / 4; i++)
-        sum[i] = ((const four *)(const void *)a)[i] + ((const four *)(const void *)b)[i];
-    memcpy(y, sum, sizeof sum);
+    if (n < HT_ROW_GROUP) {
+        for (uint32_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+        return;
+    }
+    for (int i = 0; i < HT_ROW_GROUP; i += 4)
+        *(four *)(void *)(y + i) =
+            *(const four *)(const void *)(a + i) + *(const four *)(const void *)(b + i);
 }
 
 static float *output(const struct ht_linear_job *job, uint32_t row, uint32_t token) {
@@ -110,26 +116,48 @@ static const float *residual(const struct ht_linear_job *job, uint32_t row, uint
     return job->residual + token * job->residual_stride + row;
 }
 
-// y = residual + (acc + bias) of one group, whose missing rows are computed and dropped.
-static void epilogue(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows, uint32_t token,
-                     uint32_t n_tokens, float *acc) {
-    float bias[HT_ROW_GROUP] = {0}, rest[HT_ROW_GROUP] = {0};
-    size_t n_bytes = n_rows * sizeof(float);
-    if (job->bias) memcpy(bias, job->bias + row, n_bytes);
-    float *y = output(job, row, token);
-    const float *r = job->residual ? residual(job, row, token) : NULL;
-    for (uint32_t t = 0; t < n_tokens; t++, acc += HT_ROW_GROUP, y += job->y_stride) {
-        float *to = n_rows == HT_ROW_GROUP ? y : acc;
-        if (job->bias) add_group(acc, bias, acc);
-        if (r) {
-            if (t + ROWS_AHEAD < n_tokens) {
-                __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride);
-                __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride + 16);
-            }
-            add_group(n_rows == HT_ROW_GROUP ? r : memcpy(rest, r, n_bytes), acc, to);
-            r += job->residual_stride;
+// How K is cut: into n_parts parts of whole chunks, as equal as can be.
+struct cut {
+    uint32_t chunk, n_chunks, n_parts;
+};
+
+// A block of tokens of a job, and what all its groups of rows have in common.
+struct block {
+    const struct ht_linear_kernels *k;
+    const struct ht_linear_job *job;
+    const struct ht_linear_format *f;
+    bool stream;
+    uint32_t token, n_tokens;
+    uint32_t n_sums; // of each row: those of a spare token, too
+    size_t row_bytes;
+    struct cut whole,
+        copied; // of groups that are read where they lie, and of those that are copied
+    struct ht_tile_args tile; // the same for all
+};
+
+// y = residual + (acc + bias) of n_rows rows, whose sums acc has group by group, [n_sums][32] each;
+// what the last group has beyond them is dropped.
+static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float *acc) {
+    const struct ht_linear_job *job = b->job;
+    float *y = output(job, row, b->token);
+    const float *r = job->residual ? residual(job, row, b->token) : NULL;
+    for (uint32_t t = 0; t < b->n_tokens; t++, y += job->y_stride) {
+        float *sum = acc + t * HT_ROW_GROUP;
+        if (r && t + ROWS_AHEAD < b->n_tokens) {
+            __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride);
+            __builtin_prefetch(r + ROWS_AHEAD * job->residual_stride + 16);
         }
-        if (!r || to == acc) memcpy(y, acc, n_bytes);
+        for (uint32_t i = 0, n; i < n_rows; i += n, sum += b->n_sums * HT_ROW_GROUP) {
+            n = n_rows - i < HT_ROW_GROUP ? n_rows - i : HT_ROW_GROUP;
+            if (job->bias) add_rows(sum, job->bias + row + i, n, sum);
+            if (r)
+                add_rows(r + i, sum, n, y + i);
+            else if (n == HT_ROW_GROUP)
+                memcpy(y + i, sum, HT_ROW_GROUP * sizeof *y);
+            else
+                memcpy(y + i, sum, n * sizeof *y);
+        }
+        if (r) r += job->residual_stride;
     }
 }
 
@@ -263,115 +291,134 @@ static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_j
     f->tile(&panel, t);
 }
 
-// n_groups whole groups of rows, one block of tokens, K chunk by chunk.
-static void band(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
-                 uint32_t n_groups, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
+static struct block block_of(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
+                             uint32_t token) {
+    uint32_t n_tokens = ht_linear_together(job->n_tokens - token);
+    struct block b = {.k = k, .job = job, .f = kernels_of(k, job), .token = token};
+    b.n_tokens = b.n_sums = n_tokens;
+    b.stream = n_tokens <= b.f->stream_most;
+    if (b.stream) b.n_sums = with_spare(b.f, job, token, n_tokens);
+    b.row_bytes = weight_bytes(job->format, job->n_in);
+    // What has to be copied goes in chunks that fit the copy.
+    b.copied.chunk = chunk_of(k, job->format);
+    b.copied.n_chunks = b.copied.n_parts = (job->n_in + b.copied.chunk - 1) / b.copied.chunk;
+    b.whole = b.copied;
+    if (job->n_in % HT_PAD_FLOAT == 0 && b.stream) {
+        b.whole.chunk = HT_CHUNK_Q8;
+        b.whole.n_chunks = (job->n_in + HT_CHUNK_Q8 - 1) / HT_CHUNK_Q8;
+        uint32_t a_pass = n_tokens < b.f->stream_tokens ? n_tokens : b.f->stream_tokens;
+        b.whole.n_parts = stream_parts(k, job->format, b.whole.n_chunks, a_pass);
+    }
+    size_t act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
+    b.tile = (struct ht_tile_args){.n_tokens = b.n_sums,
+                                   .act = job->act + token * act_stride,
+                                   .act_stride = act_stride,
+                                   .act_far = n_tokens * act_stride > ACT_NEAR_BYTES,
+                                   .from = zeros,
+                                   .out_stride = job->y_stride,
+                                   .add_stride = job->residual_stride};
+    if (job->repacked) set_asks(k, job, &b.tile);
+    return b;
+}
+
+// n_groups whole groups of rows, K chunk by chunk.
+static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct ht_linear_next next,
                  const struct scratch *s) {
-    size_t row_bytes = weight_bytes(job->format, job->n_in), group_bytes = HT_ROW_GROUP * row_bytes;
-    size_t act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in), n_bytes;
-    const uint8_t *first = job->weight + row * row_bytes, *act = job->act + token * act_stride;
+    const struct ht_linear_job *job = b->job;
+    const uint8_t *first = job->weight + row * b->row_bytes;
     bool direct = !job->bias && !job->residual, added = !job->bias && job->residual;
-    uint32_t chunk = chunk_of(k, job->format), together = 1;
-    if (job->repacked) together = ht_repacked_rows(k, job->format);
-    struct ht_tile_args t = {
-        .n_tokens = n_tokens, .act_stride = act_stride, .from = zeros, .out_stride = job->y_stride};
+    uint32_t chunk = b->copied.chunk, together = 1;
+    if (job->repacked) together = ht_repacked_rows(b->k, job->format);
+    struct ht_tile_args t = b->tile;
+    size_t n_bytes;
     for (uint32_t at = 0; at < job->n_in; at += t.n_k, first += together * n_bytes) {
         t.n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
-        t.act = act + act_bytes(k, job->format, at);
+        t.act = b->tile.act + act_bytes(b->k, job->format, at);
         n_bytes = weight_bytes(job->format, t.n_k);
         bool last = at + t.n_k == job->n_in;
         for (uint32_t g = 0; g < n_groups; g++) {
-            const uint8_t *rows = first + g * group_bytes, *then = rows + group_bytes;
-            float *acc = s->acc + (size_t)g * n_tokens * HT_ROW_GROUP;
+            const uint8_t *rows = first + g * HT_ROW_GROUP * b->row_bytes;
+            const uint8_t *then = rows + HT_ROW_GROUP * b->row_bytes;
+            float *acc = s->acc + (size_t)g * b->n_tokens * HT_ROW_GROUP;
             t.act_far = g == 0;
             if (at > 0) t.from = acc;
             t.from_stride = at > 0 ? HT_ROW_GROUP : 0;
-            float *y = output(job, row + g * HT_ROW_GROUP, token);
+            float *y = output(job, row + g * HT_ROW_GROUP, b->token);
             t.to = last && direct ? y : acc;
             t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
             t.out = last ? y : NULL;
-            t.add = last && added ? residual(job, row + g * HT_ROW_GROUP, token) : NULL;
-            t.add_stride = job->residual_stride;
+            t.add = last && added ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
             if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
             if (job->repacked && then && then != job->then.at)
-                ahead_chunk(&t, then, together, n_bytes, row_bytes);
+                ahead_chunk(&t, then, together, n_bytes, b->row_bytes);
             else
-                ahead(&t, (struct ht_linear_next){then, row_bytes}, n_bytes);
-            by_panel(k, job, rows, row_bytes, s, &t);
-            if (last && !direct && !added)
-                epilogue(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, token, n_tokens, acc);
+                ahead(&t, (struct ht_linear_next){then, b->row_bytes}, n_bytes);
+            by_panel(b->k, job, rows, b->row_bytes, s, &t);
+            if (last && !direct && !added) epilogue(b, row + g * HT_ROW_GROUP, HT_ROW_GROUP, acc);
         }
     }
 }
 
-// One group of rows, one block of tokens, all of K. first: the thread's first with these tokens.
-static void group(const struct ht_linear_kernels *k, const struct ht_linear_job *job, uint32_t row,
-                  uint32_t n_rows, uint32_t token, uint32_t n_tokens, struct ht_linear_next next,
+// One group of rows, all of K. first: the thread's first with these tokens. A stream's sums stay in
+// s->acc.
+static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct ht_linear_next next,
                   bool first, struct ht_linear_asked *asked, const struct scratch *s) {
-    const struct ht_linear_format *f = kernels_of(k, job);
-    size_t row_bytes = weight_bytes(job->format, job->n_in);
-    const uint8_t *w = job->weight + row * row_bytes;
-    bool stream = n_tokens <= f->stream_most;
-    struct ht_tile_args t = {.n_tokens = n_tokens, .from = zeros, .out_stride = job->y_stride};
-    if (stream) t.n_tokens = with_spare(f, job, token, n_tokens);
+    const struct ht_linear_job *job = b->job;
+    const uint8_t *w = job->weight + row * b->row_bytes;
+    const bool partial = n_rows < HT_ROW_GROUP, stream = b->stream;
+    struct ht_tile_args t = b->tile;
+    if (first) t.act_far = true;
     // The sums go from zeros to the place of the output, where nothing is added behind them.
-    bool direct = n_rows == HT_ROW_GROUP && !job->bias && !job->residual && t.n_tokens == n_tokens;
-    bool added = n_rows == HT_ROW_GROUP && !job->bias && job->residual && !stream;
-    t.act_stride = ht_act_row_bytes(ht_linear_act_kind(job->format), job->n_in);
-    t.act = job->act + token * t.act_stride;
-    t.act_far = first || n_tokens * t.act_stride > ACT_NEAR_BYTES;
-    // What has to be copied goes in chunks that fit the copy.
-    bool copied = n_rows < HT_ROW_GROUP || job->n_in % HT_PAD_FLOAT != 0;
-    uint32_t chunk = stream && !copied ? HT_CHUNK_Q8 : chunk_of(k, job->format), part;
-    uint32_t n_chunks = (job->n_in + chunk - 1) / chunk, n_parts = n_chunks;
-    uint32_t a_pass = n_tokens < f->stream_tokens ? n_tokens : f->stream_tokens;
-    if (stream && !copied) n_parts = stream_parts(k, job->format, n_chunks, a_pass);
-    // Parts of K as equal as can be: during each, as much is asked for as it has itself.
-    for (uint32_t at = 0; at < job->n_in; at += part, n_parts--) {
-        part = (n_chunks - at / chunk + n_parts - 1) / n_parts * chunk;
+    bool direct = !partial && !job->bias && !job->residual && !stream;
+    bool added = !partial && !job->bias && job->residual && !stream;
+    struct cut c = partial ? b->copied : b->whole;
+    // During each part, as much is asked for as it has itself.
+    for (uint32_t at = 0, part; at < job->n_in; at += part, c.n_parts--) {
+        uint32_t n_chunks = c.n_chunks;
+        if (c.n_parts > 1) n_chunks = (n_chunks + c.n_parts - 1) / c.n_parts;
+        c.n_chunks -= n_chunks;
+        part = n_chunks * c.chunk;
         uint32_t n_k = job->n_in - at < part ? job->n_in - at : part;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
-        size_t n_bytes = weight_bytes(job->format, n_k), stride = row_bytes;
+        size_t n_bytes = weight_bytes(job->format, n_k), stride = b->row_bytes;
         bool last = at + part >= job->n_in;
-        float *y = output(job, row, token);
+        float *y = output(job, row, b->token);
         t.to = last && direct ? y : s->acc;
         t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
-        t.out = last && n_rows == HT_ROW_GROUP ? y : NULL;
-        t.add = last && added ? residual(job, row, token) : NULL;
-        t.add_stride = job->residual_stride;
+        t.out = last && !partial ? y : NULL;
+        t.add = last && added ? residual(job, row, b->token) : NULL;
         const uint8_t *rows = w;
-        if (n_rows < HT_ROW_GROUP || t.n_k != n_k) {
-            rows = tail_copy(w, row_bytes, n_rows, n_bytes, s->tail);
+        if (partial || t.n_k != n_k) {
+            rows = tail_copy(w, b->row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
-        bool in_turn = k->address_tokens > 0 && n_tokens <= PANEL_BY_ADDRESS && next.at &&
-                       (!stream || t.n_tokens > k->address_tokens);
+        bool in_turn = b->k->address_tokens > 0 && b->n_tokens <= PANEL_BY_ADDRESS && next.at &&
+                       (!stream || t.n_tokens > b->k->address_tokens);
         size_t n_next = n_bytes; // to the next chunk
         if (job->repacked) {
-            n_next *= ht_repacked_rows(k, job->format);
+            n_next *= ht_repacked_rows(b->k, job->format);
             in_turn = !stream && next.at;
-            set_asks(k, job, &t);
         }
-        if (in_turn && !stream && has_later(k, job, &asked->later, n_tokens, n_bytes))
+        if (in_turn && !stream && has_later(b->k, job, &asked->later, b->n_tokens, n_bytes))
             ahead_and_later(&t, next, &asked->later, at, job->n_in);
         else if (in_turn)
             ahead_by_address(&t, next, at, job->n_in);
         else
-            ahead(&t, last ? next : (struct ht_linear_next){w + n_next, row_bytes}, n_bytes);
+            ahead(&t, last ? next : (struct ht_linear_next){w + n_next, b->row_bytes}, n_bytes);
         if (stream) {
-            stream_passes(f, rows, stride, &t);
+            stream_passes(b->f, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
-            asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(k, stride, t.n_tokens);
+            asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(b->k, stride, t.n_tokens);
         } else {
-            by_panel(k, job, rows, stride, s, &t);
+            by_panel(b->k, job, rows, stride, s, &t);
         }
         w += n_next;
-        t.act += act_bytes(k, job->format, part);
+        t.act += act_bytes(b->k, job->format, part);
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
-    if (!direct && !added) epilogue(job, row, n_rows, token, n_tokens, s->acc);
+    if (!direct && !added && !stream) epilogue(b, row, n_rows, s->acc);
 }
 
 // Lines [from, to) of rows [row, end).
@@ -420,80 +467,46 @@ static bool needs_bands(const struct ht_linear_job *job, uint32_t n_tokens) {
 void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
-    size_t row_bytes = weight_bytes(job->format, job->n_in);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
-    bool stream = false, pages = asks_pages(k, job);
+    bool stream = false, pages = asks_pages(k, job), one_by_one = page_by_page(k, job);
+    float *acc = s.acc;
     for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
-        uint32_t n_tokens = ht_linear_together(job->n_tokens - token);
-        stream = n_tokens <= kernels_of(k, job)->stream_most;
-        const uint8_t *w = job->weight + row_begin * row_bytes;
+        struct block b = block_of(k, job, token);
+        const uint8_t *w = job->weight + row_begin * b.row_bytes;
+        stream = b.stream;
         if (stream && row_begin < row_end)
-            ht_linear_ask(k, asked, (struct ht_linear_next){w, row_bytes}, n_tokens);
-        uint32_t most = !stream && needs_bands(job, n_tokens) ? BAND_GROUPS : 1, n_rows;
-        for (uint32_t row = row_begin; row < row_end; row += n_rows, w += n_rows * row_bytes) {
+            ht_linear_ask(k, asked, (struct ht_linear_next){w, b.row_bytes}, b.n_tokens);
+        uint32_t most = !stream && needs_bands(job, b.n_tokens) ? BAND_GROUPS : 1, n_rows;
+        uint32_t held = row_begin; // the first row whose sums wait in scratch
+        for (uint32_t row = row_begin; row < row_end; row += n_rows, w += n_rows * b.row_bytes) {
             n_rows = row_end - row < HT_ROW_GROUP ? row_end - row : HT_ROW_GROUP;
             uint32_t n_groups = (row_end - row) / HT_ROW_GROUP;
             if (n_groups > most) n_groups = most;
             if (n_groups > 1) n_rows = n_groups * HT_ROW_GROUP;
-            struct ht_linear_next next = {w + n_rows * row_bytes, row_bytes};
+            struct ht_linear_next next = {w + n_rows * b.row_bytes, b.row_bytes};
             if (row_end - row <= n_rows) {
+                // What follows these rows has had its pages asked for.
+                if (one_by_one && job->then.at && job->then.at != next.at)
+                    ht_ask_pages(job->then.at, HT_PAGE_RUN);
                 next = job->then;
-                if (next.at && page_by_page(k, job)) ht_ask_pages(next.at, HT_PAGE_RUN);
             }
             // A stream that knows of nothing else asks for its own rows again, which costs nothing.
-            if (stream && !next.at) next = (struct ht_linear_next){w, row_bytes};
-            if (pages) ht_ask_page_runs(w, n_rows * row_bytes);
+            if (stream && !next.at) next = (struct ht_linear_next){w, b.row_bytes};
+            if (pages) ht_ask_page_runs(w, n_rows * b.row_bytes);
             bool first = row == row_begin && asked->act != job->act;
             if (n_groups > 1)
-                band(k, job, row, n_groups, token, n_tokens, next, &s);
+                band(&b, row, n_groups, next, &s);
             else
-                group(k, job, row, n_rows, token, n_tokens, next, first, asked, &s);
+                group(&b, row, n_rows, next, first, asked, &s);
+            if (!stream) continue;
+            uint32_t n_held = row + n_rows - held;
+            s.acc += b.n_sums * HT_ROW_GROUP;
+            if (row + n_rows < row_end && (n_held + HT_ROW_GROUP) * b.n_sums <= HELD_SUMS) continue;
+            s.acc = acc;
+            epilogue(&b, held, n_held, acc);
+            held += n_held;
         }
     }
     if (!stream) asked->at = NULL;
     asked->act = job->act;
-}
-
-// Of a matrix: 32 bits hold the way from a row to the fifteenth behind it, which gathers take.
-#define MAX_SIDE (UINT32_MAX / 32)
-
-enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
-                                      struct hearth_error *err) {
-    const struct ht_format_info *info = info_of(f);
-    uint64_t row_bytes, total;
-    if (!info) return ht_fail(err, HEARTH_E_UNSUPPORTED, "tensor type %d is not known", (int)f);
-    if (!ht_linear_scalar.format[f].pack)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED, "no kernel multiplies weights of format %s",
-                       info->name);
-    if (n_in == 0 || n_in > MAX_SIDE || n_out == 0 || n_out > MAX_SIDE)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "a matrix of %llu x %llu weights: each side must be between 1 and %u",
-                       (unsigned long long)n_out, (unsigned long long)n_in, MAX_SIDE);
-    if (!ht_format_row_bytes(f, n_in, &row_bytes))
-        return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "rows of %llu weights are not whole blocks of %u, which format %s needs",
-                       (unsigned long long)n_in, info->block_len, info->name);
-    if (!ht_mul_u64(row_bytes, n_out, &total) || total > SIZE_MAX)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED, "a matrix of %llu x %llu weights is too large",
-                       (unsigned long long)n_out, (unsigned long long)n_in);
-    return HEARTH_OK;
-}
-
-const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
-    switch (level) {
-#if defined(__x86_64__)
-    case HT_CPU_AVX2: return &ht_linear_avx2;
-    case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
-    case HT_CPU_AVX512: return &ht_linear_avx512;
-    case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
-    case HT_CPU_AVX512BF16:
-        return ht_cpu_wide_units() ? &ht_linear_avx512bf16_wide : &ht_linear_avx512bf16;
-    case HT_CPU_AMX: return &ht_linear_amx;
-#elif defined(__aarch64__)
-    case HT_CPU_NEON: return &ht_linear_neon;
-    case HT_CPU_NEON_DOTPROD: return &ht_linear_neon_dotprod;
-    case HT_CPU_NEON_I8MM: return &ht_linear_neon_i8mm;
-#endif
-    default: return &ht_linear_scalar;
-    }
 }
