@@ -58,6 +58,13 @@ static void relax(void) {
 #endif
 }
 
+void ht_team_spin(unsigned turn) {
+    if (turn % 1024 == 1023)
+        sched_yield(); // the other thread may want this core
+    else
+        relax();
+}
+
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
     // Interrupted, or moved already: the caller looks again.
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);

@@ -38,6 +38,9 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg);
 // Only inside a region, by every thread of the team. Full memory ordering.
 void ht_team_barrier(struct ht_team *t, int thread);
 
+// Between two looks at what another thread of the region is about to finish; turn: 0, 1, 2 ...
+void ht_team_spin(unsigned turn);
+
 // Contiguous share [*begin, *end) of n items, in units of `unit` items, for one of n_threads.
 static inline void ht_team_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin,
                                  size_t *end) {

@@ -389,7 +389,7 @@ static enum hearth_status find_sizes(const struct ht_backend *be, struct ht_comp
         sizeof *c + c->cap_steps * sizeof *c->steps + c->cap_tensors * sizeof *c->tensors +
         sizeof(struct ht_prepared) +
         ((uint64_t)c->limits.max_tokens + c->limits.max_outputs + 1) * sizeof(struct ht_cpu_tile) +
-        (c->n_steps + (uint64_t)c->n_threads * ht_cpu_taken_row(c)) * sizeof(atomic_uint);
+        (c->n_steps + 2 * (uint64_t)c->n_threads * ht_cpu_taken_row(c)) * sizeof(atomic_uint);
     return HEARTH_OK;
 }
 

@@ -200,7 +200,7 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
     p->tiles[HT_CPU_ROWS_OUTPUTS].at =
         ht_calloc((size_t)l->max_outputs + 1, sizeof(struct ht_cpu_tile));
     p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
-    p->taken = ht_calloc((size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
+    p->taken = ht_calloc(2 * (size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
     if (!p->tiles[0].at || !p->tiles[1].at || !p->counters || !p->taken) {
         cpu_release(p);
         return ht_fail_nomem(err, l->max_tokens * sizeof(struct ht_cpu_tile), "attention tiles");
@@ -276,8 +276,10 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
         }
     for (uint32_t i = 0; i < p->c->n_steps; i++) {
         atomic_store_explicit(&p->counters[i], 0, memory_order_relaxed);
-        for (int t = 0; t < p->c->n_threads; t++)
+        for (int t = 0; t < p->c->n_threads; t++) {
             atomic_store_explicit(ht_cpu_taken(p, &p->c->steps[i], t), 0, memory_order_relaxed);
+            atomic_store_explicit(ht_cpu_given(p, &p->c->steps[i], t), 0, memory_order_relaxed);
+        }
     }
     if (p->profile)
         ht_cpu_profile_run(p, run_plan);

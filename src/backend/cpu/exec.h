@@ -174,8 +174,8 @@ struct ht_prepared {
     uint8_t **matrix;                // [n_weights]: each one's place in them, or NULL; or NULL
     uint64_t scratch_total;
     struct ht_cpu_profile *profile; // NULL: never asked for
-    // Work taken, for steps that are divided as they go: [n_steps] of all, and [n_threads][n_steps,
-    // padded] of each thread's share.
+    // Work taken, for steps that are divided as they go: [n_steps] of all, and [2][n_threads]
+    // [n_steps, padded] of each thread's share: what has been taken of it, and done by others.
     atomic_uint *counters, *taken;
     // of the present execute
     const struct ht_batch *batch;
@@ -290,6 +290,11 @@ static inline size_t ht_cpu_taken_row(const struct ht_compiled *c) {
 static inline atomic_uint *ht_cpu_taken(const struct ht_prepared *p, const struct ht_cpu_step *s,
                                         int thread) {
     return &p->taken[(size_t)thread * ht_cpu_taken_row(p->c) + (size_t)(s - p->c->steps)];
+}
+// What others have done of a thread's share.
+static inline atomic_uint *ht_cpu_given(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                        int thread) {
+    return ht_cpu_taken(p, s, p->c->n_threads + thread);
 }
 
 // Head h of d elements of a tensor's row 0, and the elements from row to row. (No tensor of heads

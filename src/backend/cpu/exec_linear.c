@@ -246,19 +246,6 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
     }
 }
 
-// Rows that are the thread's alone, matrix after matrix, for as many tokens as are done at a time.
-static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct range whole[3], rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
-    share_of(p, s, thread, whole);
-    while (next_piece(all, HT_LINEAR_TOKENS, &rows))
-        for (uint32_t i = 0; i < s->n_linear; i++) {
-            struct ht_linear_next then = first_of(p, s, whole, i + 1);
-            if (!then.at && rows.end < all.end) then = first_of(p, s, whole, 0);
-            if (!then.at) then = first_from(p, s + 1, thread);
-            run_heads(p, s, i, whole[i], rows, then, thread);
-        }
-}
-
 // A thread's share of columns that are nobody's. The first half of its groups of rows is left to
 // the thread itself; the others are taken piece by piece, in order.
 struct share {
@@ -322,6 +309,95 @@ static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int t
     }
 }
 
+// Rows that are the thread's alone, matrix after matrix, for as many tokens as are done at a time.
+static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    struct range whole[3], rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
+    share_of(p, s, thread, whole);
+    while (next_piece(all, HT_LINEAR_TOKENS, &rows))
+        for (uint32_t i = 0; i < s->n_linear; i++) {
+            struct ht_linear_next then = first_of(p, s, whole, i + 1);
+            if (!then.at && rows.end < all.end) then = first_of(p, s, whole, 0);
+            if (!then.at) then = first_from(p, s + 1, thread);
+            run_heads(p, s, i, whole[i], rows, then, thread);
+        }
+}
+
+// The heads of a thread's ranges of all matrices as one list. It does the first half of them, and
+// of the others what no thread that is done with its own has taken.
+static struct share heads_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int owner,
+                             struct range r[3]) {
+    struct share q = {.taken = ht_cpu_taken(p, s, owner)};
+    share_of(p, s, owner, r);
+    for (uint32_t i = 0; i < s->n_linear; i++)
+        q.n_groups += (r[i].end - r[i].begin) / s->heads[i].head_dim;
+    q.n_reserved = (q.n_groups + 1) / 2;
+    return q;
+}
+
+// Heads [at, at + n) of the list.
+static void run_listed(struct ht_prepared *p, const struct ht_cpu_step *s, const struct range r[3],
+                       size_t at, size_t n, struct ht_linear_next then, int thread) {
+    struct range rows = {0, ht_cpu_n_rows(p, s->out[0])};
+    size_t end = at + n, first = 0;
+    for (uint32_t i = 0; i < s->n_linear && first < end; i++) {
+        size_t d = s->heads[i].head_dim, behind = first + (r[i].end - r[i].begin) / d;
+        size_t from = at > first ? at : first, to = end < behind ? end : behind;
+        if (from < to) {
+            struct range part = {r[i].begin + (from - first) * d, r[i].begin + (to - first) * d};
+            bool last = to == end;
+            run_heads(p, s, i, part, rows, last ? then : first_of(p, s, r, i + 1), thread);
+        }
+        first = behind;
+    }
+}
+
+// Where the at-th head of the list begins.
+static struct ht_linear_next listed(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                    const struct range r[3], size_t at) {
+    uint32_t i = 0;
+    for (size_t n; i < s->n_linear; i++, at -= n) {
+        n = (r[i].end - r[i].begin) / s->heads[i].head_dim;
+        if (at < n) break;
+    }
+    return rows_from(p, s, i, r[i].begin + at * s->heads[i].head_dim);
+}
+
+// Whether a step's heads are divided as a list: those of one token, if it makes nothing else.
+static bool is_listed(const struct ht_prepared *p, const struct ht_cpu_step *s) {
+    if (p->mode != HT_CPU_FEW || !s->own_heads || p->c->n_threads == 1) return false;
+    for (uint32_t i = 0; i < s->n_linear; i++)
+        if (s->heads[i].head_dim == 0) return false;
+    return true;
+}
+
+// One token's heads. A thread comes back when its own are done, whoever did them.
+static void run_list(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    struct ht_linear_next then = first_from(p, s + 1, thread);
+    size_t n_left = 0; // of its own, that others took
+    for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
+        struct range r[3];
+        struct share q = heads_of(p, s, (thread + k) % n_threads, r);
+        size_t at, n;
+        if (k == 0) {
+            n_left = q.n_groups - q.n_reserved;
+            run_listed(p, s, r, 0, q.n_reserved, n_left > 0 ? listed(p, s, r, q.n_reserved) : then,
+                       thread);
+        }
+        while (take_piece(&q, &at, &n)) {
+            bool more = k == 0 && at + n < q.n_groups;
+            run_listed(p, s, r, at, n, more ? listed(p, s, r, at + n) : then, thread);
+            if (k == 0)
+                n_left -= n;
+            else
+                atomic_fetch_add_explicit(ht_cpu_given(p, s, (thread + k) % n_threads), (unsigned)n,
+                                          memory_order_release);
+        }
+    }
+    const atomic_uint *given = ht_cpu_given(p, s, thread);
+    for (unsigned i = 0; atomic_load_explicit(given, memory_order_acquire) < n_left; i++)
+        ht_team_spin(i);
+}
+
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     ht_linear_ask(p->backend->linear, &ht_cpu_own_asked(p, thread)->linear,
                   first_from(p, s, thread), p->batch->n_tokens);
@@ -333,6 +409,8 @@ void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int t
     ht_cpu_own_asked(p, thread)->linear.act = NULL;
     if (division_of(s) == SHARED)
         run_shared(p, s, thread);
+    else if (is_listed(p, s))
+        run_list(p, s, thread);
     else
         run_own(p, s, thread);
 }
