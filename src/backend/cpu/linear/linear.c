@@ -468,7 +468,8 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
-    bool stream = false, pages = asks_pages(k, job), one_by_one = page_by_page(k, job);
+    bool stream = false, pages = asks_pages(k, job);
+    bool next_pages = job->repacked && k->ask_pages && (job->n_tokens == 1 || page_by_page(k, job));
     float *acc = s.acc;
     for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
         struct block b = block_of(k, job, token);
@@ -486,7 +487,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             struct ht_linear_next next = {w + n_rows * b.row_bytes, b.row_bytes};
             if (row_end - row <= n_rows) {
                 // What follows these rows has had its pages asked for.
-                if (one_by_one && job->then.at && job->then.at != next.at)
+                if (next_pages && job->then.at && job->then.at != next.at)
                     ht_ask_pages(job->then.at, HT_PAGE_RUN);
                 next = job->then;
             }
