@@ -246,10 +246,11 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
     }
 }
 
-// A thread's share of columns that are nobody's. The first half of its groups of rows is left to
-// the thread itself; the others are taken piece by piece, in order.
+// A thread's share of columns that are nobody's, in groups of rows, or of one token's heads, each
+// of them a group. The first half of its groups is left to the thread itself; the others are taken
+// piece by piece, in order.
 struct share {
-    struct range range;
+    struct range range; // of columns
     size_t n_groups, n_reserved;
     atomic_uint *taken; // of those behind the reserved ones
 };
@@ -373,7 +374,7 @@ static bool is_listed(const struct ht_prepared *p, const struct ht_cpu_step *s) 
 // One token's heads. A thread comes back when its own are done, whoever did them.
 static void run_list(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     struct ht_linear_next then = first_from(p, s + 1, thread);
-    size_t n_left = 0; // of its own, that others took
+    size_t n_left = 0; // of its own, that it has not done itself
     for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
         struct range r[3];
         struct share q = heads_of(p, s, (thread + k) % n_threads, r);

@@ -130,8 +130,8 @@ struct block {
     uint32_t token, n_tokens;
     uint32_t n_sums; // of each row: those of a spare token, too
     size_t row_bytes;
-    struct cut whole,
-        copied; // of groups that are read where they lie, and of those that are copied
+    struct cut whole;         // of groups that are read where they lie
+    struct cut copied;        // of those that are copied, and of panels
     struct ht_tile_args tile; // the same for all
 };
 
