@@ -246,70 +246,6 @@ static void run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, uint32
     }
 }
 
-// A thread's share of columns that are nobody's, in groups of rows, or of one token's heads, each
-// of them a group. The first half of its groups is left to the thread itself; the others are taken
-// piece by piece, in order.
-struct share {
-    struct range range; // of columns
-    size_t n_groups, n_reserved;
-    atomic_uint *taken; // of those behind the reserved ones
-};
-
-static struct share shared_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int owner) {
-    struct range r[3];
-    share_of(p, s, owner, r);
-    struct share q = {.range = r[0], .taken = ht_cpu_taken(p, s, owner)};
-    q.n_groups = (r[0].end - r[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
-    q.n_reserved = (q.n_groups + 1) / 2;
-    return q;
-}
-
-// The next piece, half of what is left: long ones in front, between which little is lost, and short
-// ones at the end, for which others wait less. Where it begins, and *n of its groups; false: none
-// are left. (Taking waits for every load that is on its way, so pieces are few.)
-static bool take_piece(const struct share *q, size_t *at, size_t *n) {
-    size_t n_free = q->n_groups - q->n_reserved;
-    unsigned seen = atomic_load_explicit(q->taken, memory_order_relaxed);
-    do {
-        if (seen >= n_free) return false;
-        *n = (n_free - seen + 1) / 2;
-    } while (!atomic_compare_exchange_weak_explicit(q->taken, &seen, seen + (unsigned)*n,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    *at = q->n_reserved + seen;
-    return true;
-}
-
-// n groups from the at-th of a share on, of as many tokens at a time as share a pack: their
-// activations stay near for all groups. then: what the thread reads behind the share, or, where
-// that is not its own, behind the piece.
-static void run_piece(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
-                      size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
-    bool last = at + n == q->n_groups;
-    struct range r = {q->range.begin + at * HT_ROW_GROUP, q->range.end};
-    if (!last) r.end = r.begin + n * HT_ROW_GROUP;
-    if (own && !last) then = rows_from(p, s, 0, r.end);
-    struct range rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
-    while (next_piece(all, HT_LINEAR_TOKENS, &rows)) {
-        struct ht_linear_next next = rows.end < all.end ? rows_from(p, s, 0, r.begin) : then;
-        if (s->prep != HT_NONE)
-            run_prepared(p, s, r, rows, next, thread);
-        else
-            run_columns(p, s, r, rows, next, thread);
-    }
-}
-
-// Columns that are nobody's: a thread works through its share, and then through what the others
-// have left of theirs. Each piece's weights are asked for while the one before is computed.
-static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct ht_linear_next then = first_from(p, s + 1, thread);
-    for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
-        struct share q = shared_of(p, s, (thread + k) % n_threads);
-        size_t at, n;
-        if (k == 0 && q.n_groups > 0) run_piece(p, s, &q, 0, q.n_reserved, true, then, thread);
-        while (take_piece(&q, &at, &n)) run_piece(p, s, &q, at, n, k == 0, then, thread);
-    }
-}
-
 // Rows that are the thread's alone, matrix after matrix, for as many tokens as are done at a time.
 static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     struct range whole[3], rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
@@ -323,80 +259,123 @@ static void run_own(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
         }
 }
 
-// The heads of a thread's ranges of all matrices as one list. It does the first half of them, and
-// of the others what no thread that is done with its own has taken.
-static struct share heads_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int owner,
-                             struct range r[3]) {
+// A thread's share of a step that others may take of, in units: groups of rows, the same of every
+// matrix, or one token's heads, matrix after matrix. The first half is left to the thread itself;
+// the others are taken piece by piece, in order.
+struct share {
+    struct range r[3]; // rows of every matrix
+    size_t n_units, n_reserved;
+    atomic_uint *taken; // of those behind the reserved ones
+};
+
+static size_t heads_in(const struct ht_cpu_step *s, const struct share *q, uint32_t i) {
+    return (q->r[i].end - q->r[i].begin) / s->heads[i].head_dim;
+}
+
+static struct share shared_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int owner) {
     struct share q = {.taken = ht_cpu_taken(p, s, owner)};
-    share_of(p, s, owner, r);
-    for (uint32_t i = 0; i < s->n_linear; i++)
-        q.n_groups += (r[i].end - r[i].begin) / s->heads[i].head_dim;
-    q.n_reserved = (q.n_groups + 1) / 2;
+    share_of(p, s, owner, q.r);
+    for (uint32_t i = 0; s->own_heads && i < s->n_linear; i++) q.n_units += heads_in(s, &q, i);
+    if (!s->own_heads) q.n_units = (q.r[0].end - q.r[0].begin + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
+    q.n_reserved = (q.n_units + 1) / 2;
     return q;
 }
 
-// Heads [at, at + n) of the list.
-static void run_listed(struct ht_prepared *p, const struct ht_cpu_step *s, const struct range r[3],
-                       size_t at, size_t n, struct ht_linear_next then, int thread) {
-    struct range rows = {0, ht_cpu_n_rows(p, s->out[0])};
-    size_t end = at + n, first = 0;
-    for (uint32_t i = 0; i < s->n_linear && first < end; i++) {
-        size_t d = s->heads[i].head_dim, behind = first + (r[i].end - r[i].begin) / d;
-        size_t from = at > first ? at : first, to = end < behind ? end : behind;
-        if (from < to) {
-            struct range part = {r[i].begin + (from - first) * d, r[i].begin + (to - first) * d};
-            bool last = to == end;
-            run_heads(p, s, i, part, rows, last ? then : first_of(p, s, r, i + 1), thread);
-        }
-        first = behind;
+// The next piece, half of what is left: long ones in front, between which little is lost, and short
+// ones at the end, for which others wait less. Where it begins, and *n of its units; false: none
+// are left. (Taking waits for every load that is on its way, so pieces are few.)
+static bool take_piece(const struct share *q, size_t *at, size_t *n) {
+    size_t n_free = q->n_units - q->n_reserved;
+    unsigned seen = atomic_load_explicit(q->taken, memory_order_relaxed);
+    do {
+        if (seen >= n_free) return false;
+        *n = (n_free - seen + 1) / 2;
+    } while (!atomic_compare_exchange_weak_explicit(q->taken, &seen, seen + (unsigned)*n,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    *at = q->n_reserved + seen;
+    return true;
+}
+
+// n groups from the at-th of a share on, of as many tokens at a time as share a pack: their
+// activations stay near for all groups. then: what the thread reads behind the share, or, where
+// that is not its own, behind the piece.
+static void run_groups(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
+                       size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
+    bool last = at + n == q->n_units;
+    struct range r = {q->r[0].begin + at * HT_ROW_GROUP, q->r[0].end};
+    if (!last) r.end = r.begin + n * HT_ROW_GROUP;
+    if (own && !last) then = rows_from(p, s, 0, r.end);
+    struct range rows = {0}, all = {0, ht_cpu_n_rows(p, s->out[0])};
+    while (next_piece(all, HT_LINEAR_TOKENS, &rows)) {
+        struct ht_linear_next next = rows.end < all.end ? rows_from(p, s, 0, r.begin) : then;
+        if (s->prep != HT_NONE)
+            run_prepared(p, s, r, rows, next, thread);
+        else
+            run_columns(p, s, r, rows, next, thread);
     }
 }
 
-// Where the at-th head of the list begins.
-static struct ht_linear_next listed(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                                    const struct range r[3], size_t at) {
+// The matrix of a share's at-th head, which is its *head-th there.
+static uint32_t matrix_of(const struct ht_cpu_step *s, const struct share *q, size_t at,
+                          size_t *head) {
     uint32_t i = 0;
-    for (size_t n; i < s->n_linear; i++, at -= n) {
-        n = (r[i].end - r[i].begin) / s->heads[i].head_dim;
-        if (at < n) break;
-    }
-    return rows_from(p, s, i, r[i].begin + at * s->heads[i].head_dim);
+    for (size_t n; at >= (n = heads_in(s, q, i)); i++) at -= n;
+    *head = at;
+    return i;
 }
 
-// Whether a step's heads are divided as a list: those of one token, if it makes nothing else.
-static bool is_listed(const struct ht_prepared *p, const struct ht_cpu_step *s) {
+// The same of heads.
+static void run_listed(struct ht_prepared *p, const struct ht_cpu_step *s, const struct share *q,
+                       size_t at, size_t n, bool own, struct ht_linear_next then, int thread) {
+    struct range rows = {0, ht_cpu_n_rows(p, s->out[0])};
+    size_t end = own ? q->n_units : at + n, head, behind;
+    for (size_t m; n > 0; at += m, n -= m) {
+        uint32_t i = matrix_of(s, q, at, &head);
+        size_t d = s->heads[i].head_dim, first = q->r[i].begin + head * d;
+        m = heads_in(s, q, i) - head < n ? heads_in(s, q, i) - head : n;
+        struct ht_linear_next next = then;
+        if (at + m < end) {
+            uint32_t j = matrix_of(s, q, at + m, &behind);
+            next = rows_from(p, s, j, q->r[j].begin + behind * s->heads[j].head_dim);
+        }
+        run_heads(p, s, i, (struct range){first, first + m * d}, rows, next, thread);
+    }
+}
+
+// A thread works through its share, and then through what the others have left of theirs. Each
+// piece's weights are asked for while the one before is computed. Behind heads there is no barrier,
+// so a thread comes back when its own are done, whoever did them.
+static void run_shared(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
+    struct ht_linear_next then = first_from(p, s + 1, thread);
+    size_t n_left = 0; // of its own, that it has not done itself
+    for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
+        int owner = (thread + k) % n_threads;
+        bool own = k == 0;
+        struct share q = shared_of(p, s, owner);
+        size_t at = 0, n = own ? q.n_reserved : 0;
+        if (own) n_left = q.n_units;
+        while (n > 0 || take_piece(&q, &at, &n)) {
+            (s->own_heads ? run_listed : run_groups)(p, s, &q, at, n, own, then, thread);
+            if (own)
+                n_left -= n;
+            else if (s->own_heads)
+                atomic_fetch_add_explicit(ht_cpu_given(p, s, owner), (unsigned)n,
+                                          memory_order_release);
+            n = 0;
+        }
+    }
+    const atomic_uint *given = ht_cpu_given(p, s, thread);
+    for (unsigned i = 0; s->own_heads && atomic_load_explicit(given, memory_order_acquire) < n_left;
+         i++)
+        ht_team_spin(i);
+}
+
+// Whether a step's heads may be taken by others: those of one token, if it makes nothing else.
+static bool shares_heads(const struct ht_prepared *p, const struct ht_cpu_step *s) {
     if (p->mode != HT_CPU_FEW || !s->own_heads || p->c->n_threads == 1) return false;
     for (uint32_t i = 0; i < s->n_linear; i++)
         if (s->heads[i].head_dim == 0) return false;
     return true;
-}
-
-// One token's heads. A thread comes back when its own are done, whoever did them.
-static void run_list(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    struct ht_linear_next then = first_from(p, s + 1, thread);
-    size_t n_left = 0; // of its own, that it has not done itself
-    for (int k = 0, n_threads = p->c->n_threads; k < n_threads; k++) {
-        struct range r[3];
-        struct share q = heads_of(p, s, (thread + k) % n_threads, r);
-        size_t at, n;
-        if (k == 0) {
-            n_left = q.n_groups - q.n_reserved;
-            run_listed(p, s, r, 0, q.n_reserved, n_left > 0 ? listed(p, s, r, q.n_reserved) : then,
-                       thread);
-        }
-        while (take_piece(&q, &at, &n)) {
-            bool more = k == 0 && at + n < q.n_groups;
-            run_listed(p, s, r, at, n, more ? listed(p, s, r, at + n) : then, thread);
-            if (k == 0)
-                n_left -= n;
-            else
-                atomic_fetch_add_explicit(ht_cpu_given(p, s, (thread + k) % n_threads), (unsigned)n,
-                                          memory_order_release);
-        }
-    }
-    const atomic_uint *given = ht_cpu_given(p, s, thread);
-    for (unsigned i = 0; atomic_load_explicit(given, memory_order_acquire) < n_left; i++)
-        ht_team_spin(i);
 }
 
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
@@ -408,10 +387,8 @@ void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int t
     if (ht_cpu_n_rows(p, s->out[0]) == 0) return;
     // The same memory, perhaps, but not what it held.
     ht_cpu_own_asked(p, thread)->linear.act = NULL;
-    if (division_of(s) == SHARED)
+    if (division_of(s) == SHARED || shares_heads(p, s))
         run_shared(p, s, thread);
-    else if (is_listed(p, s))
-        run_list(p, s, thread);
     else
         run_own(p, s, thread);
 }

@@ -486,7 +486,7 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (n_groups > 1) n_rows = n_groups * HT_ROW_GROUP;
             struct ht_linear_next next = {w + n_rows * b.row_bytes, b.row_bytes};
             if (row_end - row <= n_rows) {
-                // What follows these rows has had its pages asked for.
+                // The pages of what follows these rows are asked for on the way, if at all.
                 if (next_pages && job->then.at && job->then.at != next.at)
                     ht_ask_pages(job->then.at, HT_PAGE_RUN);
                 next = job->then;
@@ -495,15 +495,14 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
             if (stream && !next.at) next = (struct ht_linear_next){w, b.row_bytes};
             if (pages) ht_ask_page_runs(w, n_rows * b.row_bytes);
             bool first = row == row_begin && asked->act != job->act;
+            s.acc = stream ? acc + (size_t)(row - held) * b.n_sums : acc;
             if (n_groups > 1)
                 band(&b, row, n_groups, next, &s);
             else
                 group(&b, row, n_rows, next, first, asked, &s);
             if (!stream) continue;
             uint32_t n_held = row + n_rows - held;
-            s.acc += b.n_sums * HT_ROW_GROUP;
             if (row + n_rows < row_end && (n_held + HT_ROW_GROUP) * b.n_sums <= HELD_SUMS) continue;
-            s.acc = acc;
             epilogue(&b, held, n_held, acc);
             held += n_held;
         }
