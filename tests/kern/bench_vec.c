@@ -56,8 +56,8 @@ static void run_pass(const struct bench *b, bool values) {
             b->k->attn_qk[b->type](b->rows, b->n_rows, b->d, k, k2, 0, HT_TILE_GROUPS, b->s);
         for (uint32_t r = 0, n; values && r < b->n_rows; r += n) {
             n = b->n_rows - r < HT_LANES ? b->n_rows - r : HT_LANES;
-            b->k->attn_pv[b->type](b->acc + r * b->d, b->p + r * HT_TILE, c + r, n, b->d, v, next,
-                                   0, HT_TILE);
+            b->k->attn_pv[b->type](b->acc + r * b->d, b->p + r * HT_TILE, c + r, 1, n, b->d, v,
+                                   next, 0, HT_TILE);
         }
     }
 }

@@ -283,8 +283,9 @@ static void check_qk(const struct ht_vec_kernels *want, const struct ht_vec_kern
                 pages[g] = random_page(type, d, HT_LANES, &seed);
                 k[g] = pages[g].data;
             }
-            want->attn_qk[type](q.data, rows, d, k, k, begin, end, floats(&s));
-            got->attn_qk[type](q.data, rows, d, k, k, begin, end, floats(&s2));
+            const void *const *next = i % 3 ? k : NULL;
+            want->attn_qk[type](q.data, rows, d, k, next, begin, end, floats(&s));
+            got->attn_qk[type](q.data, rows, d, k, next, begin, end, floats(&s2));
             same(&s, &s2, "attn_qk", d);
             for (uint32_t g = begin; g < end; g++) guarded_free(&pages[g]);
             guarded_free(&q);
@@ -333,6 +334,7 @@ static void check_softmax(const struct ht_vec_kernels *want, const struct ht_vec
 }
 
 static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    enum { MOST_KV = 4 };
     uint64_t seed = 6;
     for (uint32_t rows = 1; rows <= ht_attn_lane_rows(got); rows++)
         for (size_t i = 0; i < N_DIMS * HT_N_KV_TYPES; i++) {
@@ -341,24 +343,28 @@ static void check_pv(const struct ht_vec_kernels *want, const struct ht_vec_kern
             enum hearth_kv_type type = (enum hearth_kv_type)(i % HT_N_KV_TYPES);
             if (!holds(type, d)) continue;
             struct guarded acc = random_floats(rows * d, &seed), acc2 = copy_of(&acc);
-            struct guarded p = random_floats(rows * HT_TILE, &seed), pages[HT_TILE_PAGES];
-            struct guarded c = random_floats(rows, &seed);
-            const void *v[HT_TILE_PAGES] = {0}, *next[HT_TILE_GROUPS] = {0};
+            struct guarded p = random_floats(rows * HT_TILE, &seed);
+            struct guarded c = random_floats(rows, &seed), pages[MOST_KV * HT_TILE_PAGES];
+            const void *v[MOST_KV * HT_TILE_PAGES] = {0}, *places[MOST_KV * HT_TILE_GROUPS] = {0};
+            const void *const *next = i % 3 ? places : NULL;
+            uint32_t n_kv = rows % (1 + i % MOST_KV) ? 1 : 1 + i % MOST_KV, n = rows / n_kv;
             for (uint32_t j = 0; type == HEARTH_KV_I16 && j < rows * HT_TILE; j++) {
                 float *w = &floats(&p)[j]; // weights; 0 outside, as softmax leaves it
                 *w = j % HT_TILE < begin || j % HT_TILE >= end ? 0.0f : fabsf(*w);
                 if (rows == 2 && i % 2) *w *= j % HT_TILE % 5 == 0 ? 1e-30f : 1e-36f;
                 if (rows == 3 && j == begin + HT_TILE) *w = i % 2 ? 1e6f : NAN;
             }
-            for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++) {
+            for (uint32_t g = 0; g < n_kv * HT_TILE_PAGES; g++) {
                 pages[g] = random_page(type, d, HT_PAGE_TOKENS, &seed);
-                v[g] = pages[g].data;
+                uint32_t at = g % HT_TILE_PAGES * HT_PAGE_TOKENS;
+                if (at < end && at + HT_PAGE_TOKENS > begin) v[g] = pages[g].data;
             }
-            want->attn_pv[type](floats(&acc), floats(&p), floats(&c), rows, d, v, next, begin, end);
-            got->attn_pv[type](floats(&acc2), floats(&p), floats(&c), rows, d, v, next, begin, end);
+            want->attn_pv[type](floats(&acc), floats(&p), floats(&c), n_kv, n, d, v, next, begin,
+                                end);
+            got->attn_pv[type](floats(&acc2), floats(&p), floats(&c), n_kv, n, d, v, next, begin,
+                               end);
             same(&acc, &acc2, "attn_pv", d);
-            for (uint32_t g = begin / HT_PAGE_TOKENS; g * HT_PAGE_TOKENS < end; g++)
-                guarded_free(&pages[g]);
+            for (uint32_t g = 0; g < n_kv * HT_TILE_PAGES; g++) guarded_free(&pages[g]);
             struct guarded *all[] = {&acc, &acc2, &p, &c};
             for (int g = 0; g < 4; g++) guarded_free(all[g]);
         }
@@ -490,7 +496,7 @@ static double formula_error(enum hearth_kv_type type, uint32_t d, bool round, ui
         k.attn_qk[type](row, 1, d, kg, kg, 0, (n + 15) / 16, s);
         float c;
         k.attn_softmax(s, 1, &(uint32_t){0}, &n, 0.25f, 0.0f, &m, l, &c);
-        k.attn_pv[type](acc, s, &c, 1, d, vg, next, 0, n);
+        k.attn_pv[type](acc, s, &c, 1, 1, d, vg, next, 0, n);
     }
     double sum = 0, want[D] = {0}, error = 0;
     for (int j = 0; j < N; j++) {

@@ -15,10 +15,10 @@ struct task {
     uint32_t kv_head, n_kv;         // the first; how many
 };
 
-// Where a KV head's groups of K and V rows of a tile of positions lie, and what may be fetched.
+// Where each KV head's groups of K and V rows of a tile of positions lie, and what may be fetched.
 struct pages {
-    const void *k[HT_TILE_GROUPS], *v[HT_TILE_PAGES];
-    const void *next_k[HT_TILE_GROUPS], *next_v[HT_TILE_GROUPS]; // of 16 positions each
+    const void *k[HT_LANES][HT_TILE_GROUPS], *v[HT_LANES][HT_TILE_PAGES];
+    const void *next_k[HT_LANES][HT_TILE_GROUPS], *next_v[HT_LANES][HT_TILE_GROUPS];
 };
 
 // A thread's memory, carved from ht_cpu_own_attn.
@@ -35,10 +35,10 @@ struct work {
     // Rows are [KV head][token][head]: kv_rows of a KV head, n_heads query heads of it a token.
     uint32_t n_rows, kv_rows, n_heads;
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
-    struct pages pages[HT_LANES];                        // [n_kv]
-    bool reads;                                          // each tile by read_tile
-    struct task next;                                    // what this thread does then
-    uint32_t n_ask; // its last tokens, whose query rows nobody asked for yet
+    struct pages pages;
+    bool reads;       // each tile by read_tile
+    struct task next; // what this thread does then
+    uint32_t n_ask;   // its last tokens, whose query rows nobody asked for yet
 };
 
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
@@ -84,13 +84,14 @@ static uint32_t lane_rows(uint32_t n) {
 
 // Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
 static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, uint32_t r0,
-                       uint32_t r1, const struct pages *at, uint32_t begin, uint32_t end) {
+                       uint32_t r1, uint32_t begin, uint32_t end) {
+    const struct pages *at = &w->pages;
     if (begin >= end) return;
-    for (uint32_t n; r0 < r1; r0 += n) {
+    for (uint32_t n, n_kv = w->task.n_kv; r0 < r1; r0 += n) {
         n = lane_rows(r1 - r0);
         p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
-                                                      w->c + r0, n, d, at->v, at->next_v, begin,
-                                                      end);
+                                                      w->c + r0, n_kv, n / n_kv, d, at->v[0],
+                                                      w->reads ? NULL : at->next_v[0], begin, end);
         for (uint32_t r = r0; r < r0 + n; r++) w->c[r] = 1.0f;
     }
 }
@@ -104,15 +105,25 @@ static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_s
     return ht_kv_head(p, s->layer, page, task.kv_head + kv);
 }
 
-// The pages of one of the task's KV heads for the tile from `base` on, and what the kernels may
-// fetch ahead: of each page, that which is read a whole tile of pages later, be it the task's or
-// the next one's, and where nothing comes later, that of the next KV head; but no group of
-// positions that nobody will look at. A task's last tile may be short, and has no time to fetch all
-// of the next task's first. Where their memory's pages are is asked here, all at once, since the
-// kernels' asking would wait for one after the other (ask.h).
+// The pages of one of the task's KV heads for the tile from `base` on.
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t kv, uint32_t base) {
-    struct pages *at = &w->pages[kv];
+    size_t k_bytes = HT_LANES * p->c->kv_row_bytes;
+    for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+        const uint8_t *here = page_of(p, s, w->task, kv, base + g * HT_LANES);
+        w->pages.k[kv][g] = here + g % HT_PAGE_GROUPS * k_bytes;
+        w->pages.v[kv][g / HT_PAGE_GROUPS] = here + HT_PAGE_GROUPS * k_bytes;
+    }
+}
+
+// What the kernels may fetch ahead: of each page, that which is read a whole tile of pages later,
+// be it the task's or the next one's, and where nothing comes later, that of the next KV head; but
+// no group of positions that nobody will look at. A task's last tile may be short, and has no time
+// to fetch all of the next task's first. Where their memory's pages are is asked here, all at once,
+// since the kernels' asking would wait for one after the other (ask.h).
+static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
+                      uint32_t kv, uint32_t base) {
+    struct pages *at = &w->pages;
     size_t k_bytes = HT_LANES * p->c->kv_row_bytes, v_at = HT_PAGE_GROUPS * k_bytes;
     uint32_t end = (w->hi[w->n_rows - 1] + HT_PAGE_TOKENS - 1) / HT_PAGE_TOKENS * HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
@@ -128,16 +139,13 @@ static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s,
             pos -= HT_TILE;
             next_kv++;
         }
-        bool asks = next_kv < task.n_kv && !w->reads;
-        uint32_t seen = asks ? task.tile->pos + task.tile->n_tokens : 0;
+        uint32_t seen = next_kv < task.n_kv ? task.tile->pos + task.tile->n_tokens : 0;
         const uint8_t *then = page_of(p, s, task, next_kv < task.n_kv ? next_kv : 0, pos);
-        at->v[i] = here + v_at;
         if (pos < seen) ht_ask_pages(then, p->c->kv_head_bytes);
         for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++) {
             const uint8_t *next = pos + g * HT_LANES < seen ? then : here;
-            at->k[i * HT_PAGE_GROUPS + g] = here + g * k_bytes;
-            at->next_k[i * HT_PAGE_GROUPS + g] = next + g * k_bytes;
-            at->next_v[i * HT_PAGE_GROUPS + g] = next + v_at;
+            at->next_k[kv][i * HT_PAGE_GROUPS + g] = next + g * k_bytes;
+            at->next_v[kv][i * HT_PAGE_GROUPS + g] = next + v_at;
         }
     }
 }
@@ -167,7 +175,7 @@ static void turn_last(const struct ht_prepared *p, const struct ht_cpu_step *s, 
                       uint32_t kv, uint32_t base) {
     uint32_t end = w->hi[w->n_rows - 1], n = end % HT_LANES, g = (end - base) / HT_LANES;
     if (!p->c->k_rows || n == 0 || end <= base || g >= HT_TILE_GROUPS) return;
-    const void **k = &w->pages[kv].k[g];
+    const void **k = &w->pages.k[kv][g];
     *k = p->backend->vec.k_turn[p->c->limits.kv_type](*k, s->head_dim, n, w->turned);
 }
 
@@ -190,12 +198,13 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     uint32_t any_lo = lo[r0], any_hi = hi[r1 - 1], all_lo = lo[r1 - 1], all_hi = hi[r0];
     if (w->reads) read_tile(p, s, w, base);
     for (uint32_t kv = 0; kv < w->task.n_kv; kv++) {
-        const struct pages *at = &w->pages[kv];
+        const struct pages *at = &w->pages;
         find_pages(p, s, w, kv, base);
+        if (!w->reads) find_next(p, s, w, kv, base);
         turn_last(p, s, w, kv, base);
-        k->attn_qk[type](w->q + kv * w->kv_rows * ht_attn_q_floats(d), w->kv_rows, d, at->k,
-                         at->next_k, any_lo / HT_LANES, (any_hi + HT_LANES - 1) / HT_LANES,
-                         w->s + kv * w->kv_rows * HT_TILE);
+        k->attn_qk[type](w->q + kv * w->kv_rows * ht_attn_q_floats(d), w->kv_rows, d, at->k[kv],
+                         w->reads ? NULL : at->next_k[kv], any_lo / HT_LANES,
+                         (any_hi + HT_LANES - 1) / HT_LANES, w->s + kv * w->kv_rows * HT_TILE);
     }
     for (uint32_t r = r0, n; r < r1; r += n) {
         n = lane_rows(r1 - r);
@@ -204,19 +213,16 @@ static void fold_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
     // 0 times any whole number is 0, and rows of one token see the same.
     if (type == HEARTH_KV_I16 || w->task.n_kv > 1) {
-        for (uint32_t kv = 0, r = 0; kv < w->task.n_kv; kv++, r += w->kv_rows)
-            add_values(p, w, d, max_u32(r0, r), min_u32(r1, r + w->kv_rows), &w->pages[kv], any_lo,
-                       any_hi);
+        add_values(p, w, d, r0, r1, any_lo, any_hi);
         return;
     }
-    const struct pages *at = w->pages;
     // Positions that some rows do not see are left out for those, not multiplied by 0: nothing that
     // a later token wrote reaches an earlier one.
     for (uint32_t r = r0; r < r1 && any_lo < all_lo; r += w->n_heads)
-        add_values(p, w, d, r, r + w->n_heads, at, lo[r], min_u32(hi[r], all_lo));
-    add_values(p, w, d, r0, r1, at, all_lo, all_hi);
+        add_values(p, w, d, r, r + w->n_heads, lo[r], min_u32(hi[r], all_lo));
+    add_values(p, w, d, r0, r1, all_lo, all_hi);
     for (uint32_t r = r0; r < r1; r += w->n_heads)
-        add_values(p, w, d, r, r + w->n_heads, at, max_u32(all_hi, all_lo), hi[r]);
+        add_values(p, w, d, r, r + w->n_heads, max_u32(all_hi, all_lo), hi[r]);
 }
 
 // Query rows [KV head][token][head], from head h0 on.

@@ -203,7 +203,7 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
         float *s = a->s + r * HT_TILE, *acc = a->acc + r * HEAD_DIM;
         n = n_rows - r < HT_LANES ? n_rows - r : HT_LANES;
         k->attn_softmax(s, n, lo, hi, 0.125f, cap, a->m + r, a->l + r, a->c + r);
-        k->attn_pv[type](acc, s, a->c + r, n, HEAD_DIM, pages, next, LO, HI);
+        k->attn_pv[type](acc, s, a->c + r, 1, n, HEAD_DIM, pages, next, LO, HI);
         k->attn_join(a->m + r, a->l + r, acc, n, HEAD_DIM, a->all_m + r, a->all_l + r,
                      a->sum + r * HEAD_DIM);
     }

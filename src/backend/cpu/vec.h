@@ -96,7 +96,7 @@ struct ht_vec_kernels {
     // in [g_begin, g_end); for q8_0 over the codes of each block, the blocks' sums in order by
     // s = fma(sum, scale, s), from 0; for i16 (sum of codes * step of k) * step of q. q: as q_load
     // left it; k: pointers to HT_TILE_GROUPS groups (those outside the range are not looked at).
-    // The same places behind `next` are fetched meanwhile.
+    // The same places behind `next` are fetched meanwhile; none where that is NULL.
     void (*attn_qk[HT_N_KV_TYPES])(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,
                                    const void *const *next, uint32_t g_begin, uint32_t g_end,
                                    float *s);
@@ -109,14 +109,16 @@ struct ht_vec_kernels {
     // l[j] = fma(l[j], c[r], p[j] + p[16 + j] + ...).
     void (*attn_softmax)(float *s, uint32_t n_rows, const uint32_t *lo, const uint32_t *hi,
                          float scale, float cap, float *m, float (*l)[HT_LANES], float *c);
+    // Each of n_kv KV heads and n_rows query rows of it, n_kv * n_rows <= HT_LANES rows r in all:
     // acc[r][e] = acc[r][e] * c[r]; then acc[r][e] = fma(p[r * HT_TILE + j], v[j][e], acc[r][e])
     // for j rising in [j_begin, j_end); for q8_0 with the code for v[j][e] and p * scale for p; for
     // i16 in one sum of codes, over whole groups of 16, so what lies outside has to have a p of 0.
-    // acc: [n_rows][d]; v: pointers to the HT_TILE_PAGES pages' V (those outside the range are not
-    // looked at); next: as above, a page's V for each of HT_TILE_GROUPS groups of 16 positions.
-    void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_rows,
-                                   uint32_t d, const void *const *v, const void *const *next,
-                                   uint32_t j_begin, uint32_t j_end);
+    // acc: [n_kv][n_rows][d]; v: [n_kv] times pointers to the HT_TILE_PAGES pages' V (those outside
+    // the range are not looked at); next: as above, or [n_kv] times a page's V for each of
+    // HT_TILE_GROUPS groups of 16 positions.
+    void (*attn_pv[HT_N_KV_TYPES])(float *acc, const float *p, const float *c, uint32_t n_kv,
+                                   uint32_t n_rows, uint32_t d, const void *const *v,
+                                   const void *const *next, uint32_t j_begin, uint32_t j_end);
     // Joins a segment's m, l and acc [n_rows][d] with those of the segments before it: all_m and
     // all_l [n_rows] and sum [n_rows][d]. A row whose lanes of l are 0 saw nothing of it; where
     // all_l[r] is 0, there were none before.
@@ -144,10 +146,14 @@ struct ht_vec_kernels {
                           const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {   \
         qk(TYPE, q, n_rows, d, k, next, g_begin, g_end, s);                                        \
     }                                                                                              \
-    static void pv_##name(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d, \
-                          const void *const *v, const void *const *next, uint32_t j_begin,         \
-                          uint32_t j_end) {                                                        \
-        pv(TYPE, acc, p, c, n_rows, d, v, next, j_begin, j_end);                                   \
+    static void pv_##name(float *acc, const float *p, const float *c, uint32_t n_kv,               \
+                          uint32_t n_rows, uint32_t d, const void *const *v,                       \
+                          const void *const *next, uint32_t j_begin, uint32_t j_end) {             \
+        for (; n_kv > 0; n_kv--, v += HT_TILE_PAGES) {                                             \
+            pv(TYPE, acc, p, c, n_rows, d, v, next, j_begin, j_end);                               \
+            acc += (size_t)n_rows * d, p += n_rows * HT_TILE, c += n_rows;                         \
+            next = next ? next + HT_TILE_GROUPS : NULL;                                            \
+        }                                                                                          \
     }
 #define HT_KV_ENTRIES(k, name, TYPE)                                                               \
     (k)->q_load[TYPE] = q_load, (k)->k_store[TYPE] = append_k_##name,                              \

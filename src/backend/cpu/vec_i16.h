@@ -222,10 +222,11 @@ static INLINE void qk_block_i16(const int nr, const int ng, const int16_t *q, co
         stop = d - e < HT_I16_CHUNK ? d : e + HT_I16_CHUNK;
         for (const int16_t *x = q; e < stop; e += 2, x += 2) {
             struct pairs kv[4];
-            UNROLL for (int g = 0; g < ng; g++) {
-                kv[g] = w_load((const int16_t *)k[g] + (size_t)e * HT_LANES);
-                fetch(next[g], (size_t)e * HT_LANES * sizeof(int16_t));
-            }
+            UNROLL for (int g = 0; g < ng; g++) kv[g] =
+                w_load((const int16_t *)k[g] + (size_t)e * HT_LANES);
+            if (next)
+                UNROLL for (int g = 0; g < ng; g++)
+                    fetch(next[g], (size_t)e * HT_LANES * sizeof(int16_t));
             UNROLL for (int r = 0; r < nr; r++) {
                 struct pairs xr = w_set1(x + r * HT_I16_CHUNK);
                 UNROLL for (int g = 0; g < ng; g++) acc[r][g] = w_dot(acc[r][g], kv[g], xr);
@@ -234,7 +235,7 @@ static INLINE void qk_block_i16(const int nr, const int ng, const int16_t *q, co
     }
     UNROLL for (int g = 0; g < ng; g++) {
         struct v16 step = v_load(ht_i16_k_steps(k[g], d));
-        fetch(ht_i16_k_steps(next[g], d), 0);
+        if (next) fetch(ht_i16_k_steps(next[g], d), 0);
         UNROLL for (int r = 0; r < nr; r++)
             v_store(s + r * HT_TILE + g * HT_LANES,
                     v_mul(v_mul(w_float(acc[r][g]), step), v_set1(steps[r])));
@@ -246,13 +247,13 @@ static INLINE void qk_rows_i16(const int nr, const int16_t *q, const float *step
                                uint32_t g, uint32_t end, float *s) {
     const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
     for (; g + most <= end; g += most)
-        qk_block_i16(nr, most, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        qk_block_i16(nr, most, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
     if (most == 4 && g + 2 <= end) {
-        qk_block_i16(nr, 2, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        qk_block_i16(nr, 2, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
         g += 2;
     }
     for (; g < end; g++)
-        qk_block_i16(nr, 1, q, steps, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        qk_block_i16(nr, 1, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
 }
 
 static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *const *k,
@@ -266,39 +267,43 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
     }
 }
 
-// The weights of n_rows rows for groups [begin, end) of 16 positions times the steps of their V
-// rows, as whole numbers, and the steps of these.
-static INLINE void weight_codes(const float *p, uint32_t n_rows, const void *const *v, uint32_t d,
-                                uint32_t begin, uint32_t end, int16_t codes[][HT_TILE],
-                                float *steps) {
+// The weights of n_kv KV heads' n_rows rows for groups [begin, end) of 16 positions times the steps
+// of their V rows, as whole numbers, and the steps of these.
+static INLINE void weight_codes(const float *p, uint32_t n_kv, uint32_t n_rows,
+                                const void *const *v, uint32_t d, uint32_t begin, uint32_t end,
+                                int16_t codes[][HT_TILE], float *steps) {
     _Alignas(64) float w[HT_LANES][HT_TILE], inverse[HT_LANES];
     _Alignas(64) float sums[HT_LANES][HT_LANES], mosts[HT_LANES][HT_LANES];
     struct v16 by[HT_TILE_GROUPS], zero = v_set1(0.0f);
-    UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
-        by[g] = zero;
-        if (g < begin || g >= end) continue;
-        by[g] = v_load(ht_i16_v_steps(v[g / HT_PAGE_GROUPS], d) + g % HT_PAGE_GROUPS * HT_LANES);
-    }
-    uint32_t row = 0;
+    uint32_t row = 0, stop = 0;
     do {
-        struct v16 sum = zero, most = zero;
         UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
-            struct v16 x = zero;
-            if (g >= begin && g < end)
-                x = v_mul_above(v_load(p + row * HT_TILE + g * HT_LANES), by[g]);
-            v_store(w[row] + g * HT_LANES, x);
-            sum = v_add(sum, x);
-            most = v_max(x, most);
+            const void *page = v[g / HT_PAGE_GROUPS];
+            by[g] = zero;
+            if (g < begin || g >= end) continue;
+            by[g] = v_load(ht_i16_v_steps(page, d) + g % HT_PAGE_GROUPS * HT_LANES);
         }
-        v_store(sums[row], sum), v_store(mosts[row], most);
-    } while (++row < n_rows);
-    struct v16 sum = v_sums(sums, n_rows), most = v_mosts(mosts, n_rows);
+        stop += n_rows, v += HT_TILE_PAGES;
+        do {
+            struct v16 sum = zero, most = zero;
+            UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
+                struct v16 x = zero;
+                if (g >= begin && g < end)
+                    x = v_mul_above(v_load(p + row * HT_TILE + g * HT_LANES), by[g]);
+                v_store(w[row] + g * HT_LANES, x);
+                sum = v_add(sum, x);
+                most = v_max(x, most);
+            }
+            v_store(sums[row], sum), v_store(mosts[row], most);
+        } while (++row < stop);
+    } while (--n_kv > 0);
+    struct v16 sum = v_sums(sums, row), most = v_mosts(mosts, row);
     struct v16 step = v_max(v_mul(most, v_set1(1.0f / HT_I16_MAX)), // ht_i16_weight_step
                             v_mul(sum, v_set1(1.0f / HT_I16_SUM)));
     step = v_select_lt(sum, v_set1(HT_I16_LEAST), zero, step);
     v_store(steps, step);
     v_store(inverse, v_select_lt(zero, step, v_div(v_set1(1.0f), step), zero));
-    for (uint32_t r = 0; r < n_rows; r++) {
+    for (uint32_t r = 0; r < row; r++) {
         struct v16 x = v_set1(inverse[r]);
         UNROLL for (uint32_t g = 0; g < HT_TILE_GROUPS; g += 2)
             v_store_i16x2(codes[r] + g * HT_LANES, v_mul(v_load(w[r] + g * HT_LANES), x),
@@ -321,10 +326,11 @@ static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
         size_t at = (size_t)(j % HT_PAGE_TOKENS) * d + 2 * e;
         for (uint32_t i = j; i < stop; i += 2, at += 2 * d) {
             struct pairs row[8];
-            UNROLL for (int x = 0; x < nv; x++) {
-                fetch(next[i / HT_LANES], (at + (size_t)x * 2 * HT_LANES) * sizeof(int16_t));
-                row[x] = w_load((const int16_t *)v[page] + at + (size_t)x * 2 * HT_LANES);
-            }
+            if (next)
+                UNROLL for (int x = 0; x < nv; x++)
+                    fetch(next[i / HT_LANES], (at + (size_t)x * 2 * HT_LANES) * sizeof(int16_t));
+            UNROLL for (int x = 0; x < nv; x++) row[x] =
+                w_load((const int16_t *)v[page] + at + (size_t)x * 2 * HT_LANES);
             UNROLL for (int r = 0; r < nr; r++) {
                 struct pairs w = w_set1(&codes[r][i]);
                 UNROLL for (int x = 0; x < nv; x++) sum[r][x] = w_dot(sum[r][x], row[x], w);
@@ -356,23 +362,27 @@ static INLINE void pv_rows_i16(const int nr, float *acc, const int16_t codes[][H
                      d - e < HT_LANES ? d - e : HT_LANES);
 }
 
-static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t begin, uint32_t end) {
+static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, uint32_t n_rows,
+                   uint32_t d, const void *const *v, const void *const *next, uint32_t begin,
+                   uint32_t end) {
     _Alignas(64) int16_t codes[HT_LANES][HT_TILE];
     _Alignas(64) float steps[HT_LANES];
     begin = begin / HT_LANES;
     end = (end + HT_LANES - 1) / HT_LANES;
-    for (uint32_t i = begin / HT_PAGE_GROUPS; i * HT_PAGE_GROUPS < end; i++)
-        UNROLL for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
-            fetch(ht_i16_v_steps(next[i * HT_PAGE_GROUPS + g], d), 64 * g);
     if (begin == 0 && end == HT_TILE_GROUPS)
-        weight_codes(p, n_rows, v, d, 0, HT_TILE_GROUPS, codes, steps);
+        weight_codes(p, n_kv, n_rows, v, d, 0, HT_TILE_GROUPS, codes, steps);
     else
-        weight_codes(p, n_rows, v, d, begin, end, codes, steps);
-    for (uint32_t r = 0, n; r < n_rows; r += n) {
-        n = piece(n_rows - r);
-        WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, next,
-                   begin, end)
+        weight_codes(p, n_kv, n_rows, v, d, begin, end, codes, steps);
+    for (uint32_t r = 0, stop = n_rows, n; n_kv > 0; n_kv--, stop += n_rows) {
+        for (uint32_t g = begin; next && g < end; g++)
+            fetch(ht_i16_v_steps(next[g], d), 64 * (g % HT_PAGE_GROUPS));
+        for (; r < stop; r += n) {
+            n = piece(stop - r);
+            WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, next,
+                       begin, end)
+        }
+        v += HT_TILE_PAGES;
+        next = behind(next, HT_TILE_GROUPS);
     }
 }
 

@@ -123,7 +123,7 @@ static INLINE void qk_span(const int nr, const int ng, enum hearth_kv_type type,
         for (; e < stop; e++, x++) {
             struct v16 kv[4];
             UNROLL for (int g = 0; g < ng; g++) kv[g] = page_load(type, k[g], (size_t)e * HT_LANES);
-            if (e * row_bytes % 64 == 0) // a line each
+            if (next && e * row_bytes % 64 == 0) // a line each
                 UNROLL for (int g = 0; g < ng; g++) fetch(next[g], (size_t)e * row_bytes);
             UNROLL for (int r = 0; r < nr; r++) {
                 struct v16 qr = v_set1(x[r * HT_LANES]);
@@ -147,7 +147,7 @@ static INLINE void qk_block(const int nr, const int ng, enum hearth_kv_type type
         qk_span(nr, ng, type, q, n_rows, b * HT_KV_BLOCK, (b + 1) * HT_KV_BLOCK, k, next, sum);
         UNROLL for (int g = 0; g < ng; g++) {
             struct v16 scale_g = v_load_f16(ht_kv_k_scales(k[g], d, b));
-            if (b % 2 == 0) fetch(ht_kv_k_scales(next[g], d, b), 0);
+            if (next && b % 2 == 0) fetch(ht_kv_k_scales(next[g], d, b), 0);
             UNROLL for (int r = 0; r < nr; r++) acc[r][g] = v_fma(sum[r][g], scale_g, acc[r][g]);
         }
     }
@@ -160,12 +160,13 @@ static INLINE void qk_rows(const int nr, enum hearth_kv_type type, const float *
                            uint32_t end, float *s) {
     const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
     for (; g + most <= end; g += most)
-        qk_block(nr, most, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        qk_block(nr, most, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
     if (most == 4 && g + 2 <= end) {
-        qk_block(nr, 2, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
+        qk_block(nr, 2, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
         g += 2;
     }
-    for (; g < end; g++) qk_block(nr, 1, type, q, n_rows, d, k + g, next + g, s + g * HT_LANES);
+    for (; g < end; g++)
+        qk_block(nr, 1, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
 }
 
 static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,
@@ -189,7 +190,7 @@ static INLINE void scale_weights(const int nr, const int nb, const float *p, uin
         UNROLL for (int b = 0; b < nb; b++) {
             uint32_t page = j / HT_PAGE_TOKENS, slot = j % HT_PAGE_TOKENS;
             struct v16 scales = v_load_f16(ht_kv_v_scales(v[page], d, first + (uint32_t)b) + slot);
-            fetch(ht_kv_v_scales(next[j / HT_LANES], d, first + (uint32_t)b), 0);
+            if (next) fetch(ht_kv_v_scales(next[j / HT_LANES], d, first + (uint32_t)b), 0);
             UNROLL for (int r = 0; r < nr; r++)
                 v_store(w + (r * nb + b) * HT_TILE + j, v_mul(v_load(p + r * HT_TILE + j), scales));
         }
@@ -219,7 +220,7 @@ static INLINE void pv_block(const int nr, const int nv, enum hearth_kv_type type
         stop = (page + 1) * HT_PAGE_TOKENS < end ? (page + 1) * HT_PAGE_TOKENS : end;
         for (const float *w = p + j; w < p + stop; w++, at += d) {
             struct v16 row[8];
-            UNROLL for (int i = 0; i < nv; i += per_line)
+            UNROLL for (int i = 0; next && i < nv; i += per_line)
                 fetch(next[(w - p) / HT_LANES], (at + i * HT_LANES) * ht_kv_code_bytes(type));
             UNROLL for (int i = 0; i < nv; i++) row[i] =
                 n < HT_LANES ? page_load_n(type, v[page], at, n)

@@ -297,12 +297,13 @@ static float weight_codes(const float *p, const void *const *v, uint32_t d, uint
     return step;
 }
 
-static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_rows, uint32_t d,
-                   const void *const *v, const void *const *next, uint32_t j_begin,
+static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, uint32_t n_rows,
+                   uint32_t d, const void *const *v, const void *const *next, uint32_t j_begin,
                    uint32_t j_end) {
     (void)next;
-    for (uint32_t r = 0; r < n_rows; r++, acc += d) {
+    for (uint32_t r = 0; r < n_kv * n_rows; r++, acc += d) {
         int16_t code[HT_TILE];
+        if (r > 0 && r % n_rows == 0) v += HT_TILE_PAGES;
         float step = weight_codes(p + r * HT_TILE, v, d, j_begin, j_end, code);
         for (uint32_t e = 0; e < d; e++) {
             int32_t sum = 0;
