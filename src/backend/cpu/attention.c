@@ -463,14 +463,15 @@ static struct task own_task(const struct own *o, uint32_t i) {
 // What the next layer's attention will read of the thread's own heads, for linear steps to ask for
 // until then: where each sequence has one token there is about as much of it as of weights. The
 // caches keep a part of it, so it is what attention reads first, and that comes last. Pages whose
-// first group of positions is not full are left out.
+// first group of positions is not full are left out. Where others need those caches it only costs,
+// so whether it pays is tried (trial.h).
 static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     const struct ht_cpu_step *end = p->c->steps + p->c->n_steps;
     struct ht_cpu_own_asked *asked = ht_cpu_own_asked(p, thread);
     do s++;
     while (s < end && s->op != HT_CPU_ATTENTION);
     asked->linear.later = (struct ht_linear_later){0};
-    if (s == end || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
+    if (s == end || !p->asks_later || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
     struct own o = own_of(p, s, thread);
     size_t run_bytes = (o.end - o.begin) * p->c->kv_head_bytes, n = 0;
     if (run_bytes == 0) return;

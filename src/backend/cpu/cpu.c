@@ -8,6 +8,7 @@
 #include "backend/cpu/exec.h"
 #include "backend/cpu/peak.h"
 #include "backend/cpu/self_test.h"
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "base/mem.h"
 
@@ -259,6 +260,12 @@ static void run_plan(void *arg, int thread, int n_threads) {
     }
 }
 
+// Each of many sequences has one token, so that keys and values are as much as weights.
+static bool may_ask_later(const struct ht_prepared *p) {
+    return p->mode == HT_CPU_MANY && p->tiles[HT_CPU_ROWS_TOKENS].n == p->batch->n_tokens &&
+           ht_linear_asks_later(p->backend->linear, p->batch->n_tokens);
+}
+
 static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_batch *b,
                                       const float **logits, struct hearth_error *err) {
     enum hearth_status st = ht_batch_check(p->c->plan, &p->c->limits, b, err);
@@ -281,10 +288,14 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
             atomic_store_explicit(ht_cpu_given(p, &p->c->steps[i], t), 0, memory_order_relaxed);
         }
     }
+    bool tries = may_ask_later(p);
+    p->asks_later = tries && ht_cpu_trial_begin(&p->later, b->n_tokens);
+    uint64_t begin_ns = ht_now_ns();
     if (p->profile)
         ht_cpu_profile_run(p, run_plan);
     else
         ht_team_run(p->backend->team, run_plan, p);
+    if (tries) ht_cpu_trial_end(&p->later, ht_now_ns() - begin_ns);
     p->batch = NULL;
     *logits = ht_cpu_f32(p, p->c->logits, 0);
     return HEARTH_OK;

@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/features.h"
 #include "backend/cpu/linear.h"
+#include "backend/cpu/trial.h"
 #include "backend/cpu/vec.h"
 #include "base/team.h"
 
@@ -177,10 +178,12 @@ struct ht_prepared {
     // Work taken, for steps that are divided as they go: [n_steps] of all, and [2][n_threads]
     // [n_steps, padded] of each thread's share: what has been taken of it, and done by others.
     atomic_uint *counters, *taken;
+    struct ht_cpu_trial later; // whether asks_later is faster
     // of the present execute
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
     struct ht_cpu_tiles tiles[2]; // by HT_CPU_ROWS_: of all tokens; of those of outputs
+    bool asks_later;              // attention says what it reads a layer later (attention.c)
 };
 
 // compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.

@@ -198,10 +198,14 @@ static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next,
 // Where a byte of weights is multiplied so often, the memory has time for as much again.
 #define LATER_PRODUCTS 22
 
+bool ht_linear_asks_later(const struct ht_linear_kernels *k, uint32_t n_tokens) {
+    return k->ask_later && n_tokens <= PANEL_BY_ADDRESS;
+}
+
 // n_bytes: of the chunk, a row.
 static bool has_later(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                       const struct ht_linear_later *later, uint32_t n_tokens, size_t n_bytes) {
-    return k->ask_later && later->n > 0 && n_tokens <= PANEL_BY_ADDRESS &&
+    return ht_linear_asks_later(k, n_tokens) && later->n > 0 &&
            HT_ROW_GROUP * n_bytes <= 2 * later->run_bytes &&
            (size_t)n_tokens * job->n_in >= LATER_PRODUCTS * weight_bytes(job->format, job->n_in);
 }
