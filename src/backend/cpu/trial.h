@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define HT_CPU_TRIAL_PAIRS 9   // odd
-#define HT_CPU_TRIAL_HOLD  512 // so a pair in fifty is tried, and what changes in a minute is seen
+#define HT_CPU_TRIAL_HOLD  512 // so 1 of 29 executes is tried, and what changes in a minute is seen
 
 // Begins as zeros: a trial comes first.
 struct ht_cpu_trial {
