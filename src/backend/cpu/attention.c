@@ -109,18 +109,19 @@ static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_s
 static void find_pages(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                        uint32_t kv, uint32_t base) {
     size_t k_bytes = HT_LANES * p->c->kv_row_bytes;
-    for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
-        const uint8_t *here = page_of(p, s, w->task, kv, base + g * HT_LANES);
-        w->pages.k[kv][g] = here + g % HT_PAGE_GROUPS * k_bytes;
-        w->pages.v[kv][g / HT_PAGE_GROUPS] = here + HT_PAGE_GROUPS * k_bytes;
+    for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
+        const uint8_t *here = page_of(p, s, w->task, kv, base + i * HT_PAGE_TOKENS);
+        for (uint32_t g = 0; g < HT_PAGE_GROUPS; g++)
+            w->pages.k[kv][i * HT_PAGE_GROUPS + g] = here + g * k_bytes;
+        w->pages.v[kv][i] = here + HT_PAGE_GROUPS * k_bytes;
     }
 }
 
-// What the kernels may fetch ahead: of each page, that which is read a whole tile of pages later,
-// be it the task's or the next one's, and where nothing comes later, that of the next KV head; but
-// no group of positions that nobody will look at. A task's last tile may be short, and has no time
-// to fetch all of the next task's first. Where their memory's pages are is asked here, all at once,
-// since the kernels' asking would wait for one after the other (ask.h).
+// Behind find_pages, what the kernels may fetch ahead: of each page, that which is read a whole
+// tile of pages later, be it the task's or the next one's, and where nothing comes later, that of
+// the next KV head; but no group of positions that nobody will look at. A task's last tile may be
+// short, and has no time to fetch all of the next task's first. Where their memory's pages are is
+// asked here, all at once, since the kernels' asking would wait for one after the other (ask.h).
 static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t kv, uint32_t base) {
     struct pages *at = &w->pages;
@@ -129,7 +130,7 @@ static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
         struct task task = w->task;
         uint32_t pos = base + i * HT_PAGE_TOKENS, next_kv = kv;
-        const uint8_t *here = page_of(p, s, task, kv, pos);
+        const uint8_t *here = at->k[kv][i * HT_PAGE_GROUPS];
         pos += HT_TILE;
         if (pos >= end && w->next.tile) {
             task = w->next;

@@ -126,6 +126,11 @@ struct ht_vec_kernels {
                       uint32_t d, float *all_m, float *all_l, float *sum);
 };
 
+// A list of places to fetch from its nth on; NULL: there is none.
+static inline const void *const *ht_next_from(const void *const *next, uint32_t n) {
+    return next ? next + n : next;
+}
+
 // The kernels of a KV type of numbers, over functions k_append, v_append, qk and pv that take the
 // type first, and q_load, and their places in the table. Every level has one line of each for every
 // such type.
@@ -152,7 +157,7 @@ struct ht_vec_kernels {
         for (; n_kv > 0; n_kv--, v += HT_TILE_PAGES) {                                             \
             pv(TYPE, acc, p, c, n_rows, d, v, next, j_begin, j_end);                               \
             acc += (size_t)n_rows * d, p += n_rows * HT_TILE, c += n_rows;                         \
-            next = next ? next + HT_TILE_GROUPS : NULL;                                            \
+            next = ht_next_from(next, HT_TILE_GROUPS);                                             \
         }                                                                                          \
     }
 #define HT_KV_ENTRIES(k, name, TYPE)                                                               \

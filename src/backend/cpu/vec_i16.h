@@ -247,13 +247,13 @@ static INLINE void qk_rows_i16(const int nr, const int16_t *q, const float *step
                                uint32_t g, uint32_t end, float *s) {
     const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
     for (; g + most <= end; g += most)
-        qk_block_i16(nr, most, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block_i16(nr, most, q, steps, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
     if (most == 4 && g + 2 <= end) {
-        qk_block_i16(nr, 2, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block_i16(nr, 2, q, steps, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
         g += 2;
     }
     for (; g < end; g++)
-        qk_block_i16(nr, 1, q, steps, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block_i16(nr, 1, q, steps, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
 }
 
 static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *const *k,
@@ -382,7 +382,7 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, ui
                        begin, end)
         }
         v += HT_TILE_PAGES;
-        next = behind(next, HT_TILE_GROUPS);
+        next = ht_next_from(next, HT_TILE_GROUPS);
     }
 }
 

@@ -160,13 +160,13 @@ static INLINE void qk_rows(const int nr, enum hearth_kv_type type, const float *
                            uint32_t end, float *s) {
     const int most = nr * 4 <= V_ACCS ? 4 : nr * 2 <= V_ACCS ? 2 : 1;
     for (; g + most <= end; g += most)
-        qk_block(nr, most, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block(nr, most, type, q, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
     if (most == 4 && g + 2 <= end) {
-        qk_block(nr, 2, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block(nr, 2, type, q, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
         g += 2;
     }
     for (; g < end; g++)
-        qk_block(nr, 1, type, q, n_rows, d, k + g, behind(next, g), s + g * HT_LANES);
+        qk_block(nr, 1, type, q, n_rows, d, k + g, ht_next_from(next, g), s + g * HT_LANES);
 }
 
 static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows, uint32_t d,

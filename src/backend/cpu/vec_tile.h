@@ -33,11 +33,6 @@ static INLINE void fetch(const void *p, size_t bytes) {
     __builtin_prefetch((const uint8_t *)p + bytes, 0, 2);
 }
 
-// The nth of a list of places to fetch; NULL: there is none.
-static INLINE const void *const *behind(const void *const *next, uint32_t n) {
-    return next ? next + n : next;
-}
-
 // p, but how it was computed is forgotten: addresses of many rows are made one from the other where
 // they are needed, rather than all kept.
 static INLINE float *hidden(float *p) {
