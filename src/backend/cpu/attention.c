@@ -9,12 +9,6 @@
 #include "backend/cpu/ask.h"
 #include "backend/cpu/exec.h"
 
-// A KV head and a tile of tokens, or several and one token.
-struct task {
-    const struct ht_cpu_tile *tile; // NULL: none
-    uint32_t kv_head, n_kv;         // the first; how many
-};
-
 // Where each KV head's groups of K and V rows of a tile of positions lie, and what may be fetched.
 struct pages {
     const void *k[HT_LANES][HT_TILE_GROUPS], *v[HT_LANES][HT_TILE_PAGES];
@@ -31,14 +25,14 @@ struct work {
     float all_m[HT_ATTN_MAX_ROWS], all_l[HT_ATTN_MAX_ROWS]; // likewise; an l of 0: there were none
     float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES]; // of this segment (attn_softmax)
     float c[HT_ATTN_MAX_ROWS];
-    struct task task;
+    struct ht_attn_task task;
     // Rows are [KV head][token][head]: kv_rows of a KV head, n_heads query heads of it a token.
     uint32_t n_rows, kv_rows, n_heads;
     uint32_t lo[HT_ATTN_MAX_ROWS], hi[HT_ATTN_MAX_ROWS]; // positions that a row attends to
     struct pages pages;
-    bool reads;       // each tile by read_tile
-    struct task next; // what this thread does then
-    uint32_t n_ask;   // its last tokens, whose query rows nobody asked for yet
+    bool reads;               // each tile by read_tile
+    struct ht_attn_task next; // what this thread does then
+    uint32_t n_ask;           // its last tokens, whose query rows nobody asked for yet
 };
 
 uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim) {
@@ -64,8 +58,7 @@ uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, u
     return max_u32(n, 1);
 }
 
-// The first position that a query at `pos` attends to.
-static uint32_t first_seen(const struct ht_cpu_step *s, uint32_t pos) {
+uint32_t ht_attn_first_seen(const struct ht_cpu_step *s, uint32_t pos) {
     return s->window != 0 && pos + 1 > s->window ? pos + 1 - s->window : 0;
 }
 
@@ -98,7 +91,7 @@ static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, 
 
 // Where a KV head's K and V lie in the page of a position; past a task's last page, in that one.
 static const uint8_t *page_of(const struct ht_prepared *p, const struct ht_cpu_step *s,
-                              struct task task, uint32_t kv, uint32_t pos) {
+                              struct ht_attn_task task, uint32_t kv, uint32_t pos) {
     const struct ht_cpu_tile *t = task.tile;
     uint32_t last = (t->pos + t->n_tokens - 1) / HT_PAGE_TOKENS;
     uint32_t page = t->pages[min_u32(pos / HT_PAGE_TOKENS, last)];
@@ -128,13 +121,13 @@ static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     size_t k_bytes = HT_LANES * p->c->kv_row_bytes, v_at = HT_PAGE_GROUPS * k_bytes;
     uint32_t end = (w->hi[w->n_rows - 1] + HT_PAGE_TOKENS - 1) / HT_PAGE_TOKENS * HT_PAGE_TOKENS;
     for (uint32_t i = 0; i < HT_TILE_PAGES; i++) {
-        struct task task = w->task;
+        struct ht_attn_task task = w->task;
         uint32_t pos = base + i * HT_PAGE_TOKENS, next_kv = kv;
         const uint8_t *here = at->k[kv][i * HT_PAGE_GROUPS];
         pos += HT_TILE;
         if (pos >= end && w->next.tile) {
             task = w->next;
-            pos = pos - end + first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
+            pos = pos - end + ht_attn_first_seen(s, task.tile->pos) / HT_TILE * HT_TILE;
             next_kv = kv < task.n_kv ? kv : 0;
         } else if (pos >= end) {
             pos -= HT_TILE;
@@ -163,12 +156,14 @@ static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 
 // Whether a task is worth that: one token that sees many positions, long runs, and few tokens in
 // all, as linear steps of more ask for a part of what it would read (set_later).
-static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task) {
+static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                       struct ht_attn_task task) {
     enum { QUERIES = 8, POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
     uint32_t pos = task.tile->pos;
     return p->backend->reads_runs && ht_cpu_n_queries(p, s) <= QUERIES &&
            task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
-           pos - first_seen(s, pos) >= POSITIONS && task.n_kv * p->c->kv_head_bytes >= RUN_BYTES;
+           pos - ht_attn_first_seen(s, pos) >= POSITIONS &&
+           task.n_kv * p->c->kv_head_bytes >= RUN_BYTES;
 }
 
 // The last group of a task's positions may lie in rows; the others are full.
@@ -239,7 +234,7 @@ static void load_rows(const struct ht_prepared *p, const struct ht_cpu_step *s, 
                                                      w->kv_rows, at,
                                                      w->q + kv * w->kv_rows * ht_attn_q_floats(d));
         w->hi[r] = pos + 1;
-        w->lo[r] = first_seen(s, pos);
+        w->lo[r] = ht_attn_first_seen(s, pos);
         w->all_m[r] = -INFINITY;
         w->all_l[r] = 0;
     }
@@ -322,7 +317,7 @@ static void fold_all(const struct ht_prepared *p, const struct ht_cpu_step *s, s
 
 // Carves a thread's memory for a task; what is of rows comes with them (load_rows).
 static void begin_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
-                       struct task task, struct task next, int thread) {
+                       struct ht_attn_task task, struct ht_attn_task next, int thread) {
     size_t rows = p->backend->vec.attn_rows, d = s->head_dim, q = ht_attn_q_floats(s->head_dim);
     w->q = ht_cpu_own_attn(p, thread);
     w->s = w->q + rows * q;
@@ -335,10 +330,9 @@ static void begin_task(const struct ht_prepared *p, const struct ht_cpu_step *s,
     w->reads = false;
 }
 
-// Every query head of a KV head for one tile; groups larger than attn_rows go in pieces. `next`:
-// what this thread does then.
-static void run_task(const struct ht_prepared *p, const struct ht_cpu_step *s, struct task task,
-                     struct task next, int thread) {
+// Groups of heads larger than attn_rows go in pieces.
+void ht_attn_run_task(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                      struct ht_attn_task task, struct ht_attn_task next, int thread) {
     const struct ht_cpu_tile *tile = task.tile;
     struct work w;
     uint32_t group = s->n_heads / s->n_kv_heads;
@@ -385,7 +379,7 @@ static struct part *part_at(const struct ht_prepared *p, const struct ht_cpu_ste
 static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t kv_head,
                      uint32_t segment, int thread) {
     struct work w;
-    struct task task = {p->tiles->at, kv_head, 1}, none = {0};
+    struct ht_attn_task task = {p->tiles->at, kv_head, 1}, none = {0};
     uint32_t group = s->n_heads / s->n_kv_heads, d = s->head_dim;
     begin_task(p, s, &w, task, none, thread);
     for (uint32_t h = 0; h < group; h += w.n_heads) {
@@ -404,7 +398,7 @@ static void run_part(const struct ht_prepared *p, const struct ht_cpu_step *s, u
 
 static void run_parts(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (ht_cpu_tiles_of(p, s)->n == 0) return;
-    uint32_t pos = p->tiles->at->pos, first = first_seen(s, pos) / HT_SEGMENT, i;
+    uint32_t pos = p->tiles->at->pos, first = ht_attn_first_seen(s, pos) / HT_SEGMENT, i;
     uint32_t n_tasks = (pos / HT_SEGMENT - first + 1) * s->n_kv_heads;
     atomic_uint *taken = &p->counters[s - p->c->steps];
     while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n_tasks)
@@ -419,7 +413,7 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     for (size_t h = begin; h < end; h++) {
         float *acc = ht_cpu_own_attn(p, thread);
         float m = -INFINITY, l = 0;
-        for (uint32_t i = first_seen(s, pos) / HT_SEGMENT; i <= pos / HT_SEGMENT; i++) {
+        for (uint32_t i = ht_attn_first_seen(s, pos) / HT_SEGMENT; i <= pos / HT_SEGMENT; i++) {
             const struct part *part = part_at(p, s, s->in[0], (uint32_t)h, i);
             p->backend->vec.attn_join(&part->m, part->l, part->acc, 1, d, &m, &l, acc);
         }
@@ -427,91 +421,15 @@ void ht_cpu_run_attn_join(struct ht_prepared *p, const struct ht_cpu_step *s, in
     }
 }
 
-// KV heads that a task of one token takes together: softmax of many rows costs little more than of
-// one, since each row's operations wait for each other; but no more than one call of it has.
-static uint32_t heads_together(const struct ht_prepared *p, const struct ht_cpu_step *s) {
-    const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
-    if (tiles->n < ht_cpu_n_queries(p, s)) return 1;
-    return max_u32(ht_attn_lane_rows(&p->backend->vec) / (s->n_heads / s->n_kv_heads), 1);
-}
-
-// What a thread owns: KV heads [begin, end), `together` in a task, tile after tile.
-struct own {
-    const struct ht_cpu_tiles *tiles;
-    uint32_t begin, end, together, n_tasks;
-};
-
-static struct own own_of(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    size_t begin, end;
-    ht_team_share(s->n_kv_heads, 1, thread, p->c->n_threads, &begin, &end);
-    struct own o = {.tiles = ht_cpu_tiles_of(p, s), .begin = (uint32_t)begin, .end = (uint32_t)end};
-    o.together = heads_together(p, s);
-    o.n_tasks = (o.end - o.begin + o.together - 1) / o.together * o.tiles->n;
-    return o;
-}
-
-// Task i; none behind the last.
-static struct task own_task(const struct own *o, uint32_t i) {
-    if (i >= o->n_tasks) return (struct task){0};
-    uint32_t h = o->begin + i / o->tiles->n * o->together;
-    return (struct task){&o->tiles->at[i % o->tiles->n], h, min_u32(o->together, o->end - h)};
-}
-
-// Bytes that are asked for a layer ahead: less than the caches behind L2 keep beside the weights
-// that are read meanwhile (measured: docs/kernels.md, "What is read later").
-#define LATER_BYTES (5 << 20)
-
-// What the next layer's attention will read of the thread's own heads, for linear steps to ask for
-// until then: where each sequence has one token there is about as much of it as of weights. The
-// caches keep a part of it, so it is what attention reads first, and that comes last. Pages whose
-// first group of positions is not full are left out. Where others need those caches it only costs,
-// so whether it pays is tried (trial.h).
-static void set_later(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    const struct ht_cpu_step *end = p->c->steps + p->c->n_steps;
-    struct ht_cpu_own_asked *asked = ht_cpu_own_asked(p, thread);
-    do s++;
-    while (s < end && s->op != HT_CPU_ATTENTION);
-    asked->linear.later = (struct ht_linear_later){0};
-    if (s == end || !p->asks_later || ht_cpu_tiles_of(p, s)->n < ht_cpu_n_queries(p, s)) return;
-    struct own o = own_of(p, s, thread);
-    size_t run_bytes = (o.end - o.begin) * p->c->kv_head_bytes, n = 0;
-    if (run_bytes == 0) return;
-    uint32_t most = min_u32((uint32_t)(LATER_BYTES / run_bytes), HT_CPU_LATER_RUNS);
-    const uint8_t **last = asked->later + most;
-    for (uint32_t i = 0; i < o.tiles->n; i++) {
-        const struct ht_cpu_tile *t = &o.tiles->at[i];
-        uint32_t page = first_seen(s, t->pos) / HT_PAGE_TOKENS;
-        for (; page * HT_PAGE_TOKENS + HT_LANES <= t->pos && n < most; page++)
-            *(last - ++n) = ht_kv_head(p, s->layer, t->pages[page], o.begin);
-    }
-    asked->linear.later = (struct ht_linear_later){.run = last - n, .n = n, .run_bytes = run_bytes};
-}
-
-// `taken` of an owner is 0 until what its tasks read is there, then 1 more than were taken. So a
-// thread that has done its own may take another's, with no barrier in front of attention.
-static void run_owned(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    bool shares = p->mode == HT_CPU_MANY;
-    for (int k = 0, n_threads = shares ? p->c->n_threads : 1; k < n_threads; k++) {
-        int owner = (thread + k) % p->c->n_threads;
-        struct own o = own_of(p, s, owner);
-        atomic_uint *taken = ht_cpu_taken(p, s, owner);
-        if (k == 0) atomic_store_explicit(taken, 1, memory_order_release);
-        if (k > 0 && atomic_load_explicit(taken, memory_order_acquire) == 0) continue;
-        for (uint32_t i;
-             (i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) - 1) < o.n_tasks;)
-            run_task(p, s, own_task(&o, i), own_task(&o, i + 1), thread);
-    }
-    if (shares) set_later(p, s, thread);
-}
-
 // Tasks differ in length: late (long) tiles come first.
-static struct task task_at(const struct ht_cpu_tiles *tiles, uint32_t n_kv_heads, uint32_t i) {
-    return (struct task){&tiles->at[tiles->n - 1 - i / n_kv_heads], i % n_kv_heads, 1};
+static struct ht_attn_task task_at(const struct ht_cpu_tiles *tiles, uint32_t n_kv_heads,
+                                   uint32_t i) {
+    return (struct ht_attn_task){&tiles->at[tiles->n - 1 - i / n_kv_heads], i % n_kv_heads, 1};
 }
 
 void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     if (p->c->own_heads) {
-        run_owned(p, s, thread);
+        ht_attn_run_owned(p, s, thread);
         return;
     }
     if (p->mode == HT_CPU_FEW) {
@@ -523,7 +441,8 @@ void ht_cpu_run_attention(struct ht_prepared *p, const struct ht_cpu_step *s, in
     const struct ht_cpu_tiles *tiles = ht_cpu_tiles_of(p, s);
     uint32_t n = tiles->n * s->n_kv_heads, ahead = (uint32_t)p->c->n_threads, i;
     while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) < n)
-        run_task(p, s, task_at(tiles, s->n_kv_heads, i),
-                 i + ahead < n ? task_at(tiles, s->n_kv_heads, i + ahead) : (struct task){0},
-                 thread);
+        ht_attn_run_task(p, s, task_at(tiles, s->n_kv_heads, i),
+                         i + ahead < n ? task_at(tiles, s->n_kv_heads, i + ahead)
+                                       : (struct ht_attn_task){0},
+                         thread);
 }

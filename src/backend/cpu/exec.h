@@ -183,7 +183,7 @@ struct ht_prepared {
     const struct ht_batch *batch;
     enum ht_cpu_mode mode;
     struct ht_cpu_tiles tiles[2]; // by HT_CPU_ROWS_: of all tokens; of those of outputs
-    bool asks_later;              // attention says what it reads a layer later (attention.c)
+    bool asks_later;              // attention says what it reads a layer later
 };
 
 // compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.
@@ -365,5 +365,17 @@ uint64_t ht_attn_bytes(const struct ht_vec_kernels *k, uint32_t head_dim);
 uint64_t ht_attn_parts_bytes(uint32_t n_heads, uint32_t head_dim, uint32_t max_ctx);
 uint32_t ht_attn_tile_tokens(const struct ht_vec_kernels *k, uint32_t n_heads, uint32_t n_kv_heads,
                              uint32_t n_tokens, uint32_t n_threads);
+// The first position that a query at `pos` attends to.
+uint32_t ht_attn_first_seen(const struct ht_cpu_step *s, uint32_t pos);
+// A KV head and a tile of tokens, or several KV heads and one token.
+struct ht_attn_task {
+    const struct ht_cpu_tile *tile; // NULL: none
+    uint32_t kv_head, n_kv;         // the first; how many
+};
+// Every query head of the task's KV heads for its tile. `next`: what this thread does then.
+void ht_attn_run_task(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                      struct ht_attn_task task, struct ht_attn_task next, int thread);
+// attention_own.c: all tasks of the KV heads that a thread owns.
+void ht_attn_run_owned(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 
 #endif

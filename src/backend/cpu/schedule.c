@@ -118,7 +118,7 @@ uint32_t ht_cpu_accesses(const struct ht_compiled *c, const struct ht_cpu_step *
             touch(a, &n, s->out[1], true, HT_PART_ANY);
             break;
         }
-        // Threads that have done their own take what others have ready (attention.c).
+        // Threads that have done their own take what others have ready (attention_own.c).
         touch(a, &n, s->out[0], true, few ? HT_PART_KV : HT_PART_ANY);
         touch(a, &n, s->prep, true, few ? HT_PART_KV : HT_PART_ANY);
         break;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/ask.h"
+#include "backend/cpu/linear/ahead.h"
 #include "backend/cpu/linear/kernels.h"
 
 // So many bytes of activations stay there from one group of rows to the next. Where the tokens have
@@ -51,11 +52,6 @@ static const struct ht_linear_format *kernels_of(const struct ht_linear_kernels 
 // Bytes of n weights' part of a row of prepared activations.
 static size_t act_bytes(const struct ht_linear_kernels *k, enum ht_format f, uint32_t n) {
     return ht_act_bytes(k, ht_linear_act_kind(f), n);
-}
-
-static size_t weight_bytes(enum ht_format f, uint32_t n_k) {
-    const struct ht_format_info *info = info_of(f);
-    return (size_t)(n_k / info->block_len) * info->block_bytes;
 }
 
 // A stream takes as many weights of a row at once as leave the activations, which it reads again
@@ -172,88 +168,6 @@ static const uint8_t *tail_copy(const uint8_t *w, size_t row_bytes, uint32_t n_r
     return tail;
 }
 
-// What is read behind a chunk of n_bytes a row.
-static void ahead(struct ht_tile_args *t, struct ht_linear_next next, size_t n_bytes) {
-    t->ahead = next.at;
-    t->ahead_stride = next.row_bytes;
-    t->ahead_bytes = (uint32_t)(n_bytes < next.row_bytes ? n_bytes : next.row_bytes);
-    t->ahead_in_turn = false;
-}
-
-// Up to so many tokens a level that asks by address does so for panels, too: the next group's part
-// that is as long as this chunk is of its own, instead of the next chunk of this group's rows.
-#define PANEL_BY_ADDRESS 64
-
-static void ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next, uint32_t at,
-                             uint32_t n_in) {
-    size_t n_lines = (HT_ROW_GROUP * next.row_bytes / HT_ASK_STREAMS + 63) / 64;
-    size_t from = n_lines * at / n_in, to = n_lines * (at + t->n_k) / n_in;
-    t->ahead = next.at + from * 64;
-    t->ahead_stride = n_lines * 64;
-    t->ahead_pair = 2 * t->ahead_stride;
-    t->ahead_bytes = (uint32_t)(to - from) * 64;
-    t->ahead_in_turn = true;
-}
-
-// Where a byte of weights is multiplied so often, the memory has time for as much again.
-#define LATER_PRODUCTS 22
-
-bool ht_linear_asks_later(const struct ht_linear_kernels *k, uint32_t n_tokens) {
-    return k->ask_later && n_tokens <= PANEL_BY_ADDRESS;
-}
-
-// n_bytes: of the chunk, a row.
-static bool has_later(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
-                      const struct ht_linear_later *later, uint32_t n_tokens, size_t n_bytes) {
-    return ht_linear_asks_later(k, n_tokens) && later->n > 0 &&
-           HT_ROW_GROUP * n_bytes <= 2 * later->run_bytes &&
-           (size_t)n_tokens * job->n_in >= LATER_PRODUCTS * weight_bytes(job->format, job->n_in);
-}
-
-// Two of the four lines are of the same part of the next group, and two of as much of what is read
-// later: the last bytes of a run where it does not have so many more.
-static void ahead_and_later(struct ht_tile_args *t, struct ht_linear_next next,
-                            struct ht_linear_later *later, uint32_t at, uint32_t n_in) {
-    size_t group_bytes = HT_ROW_GROUP * next.row_bytes, run = later->run_bytes;
-    size_t from = group_bytes * at / n_in / 64, to = group_bytes * (at + t->n_k) / n_in / 64;
-    size_t half = (to - from + 1) / 2 * 64, begin = later->done, end = begin + 2 * half;
-    if (end > run && run > 2 * half) begin = run - 2 * half;
-    t->ahead = next.at + from * 64;
-    t->ahead_stride = half;
-    t->ahead_pair = (size_t)((uintptr_t)*later->run + begin - (uintptr_t)t->ahead);
-    t->ahead_bytes = (uint32_t)half;
-    t->ahead_in_turn = true;
-    later->done = end < run ? end : 0;
-    if (end < run) return;
-    later->run++;
-    later->n--;
-}
-
-// A chunk of n_bytes a row of a group of repacked weights, whose rows stand together `rows` at a
-// time: as many runs of addresses as that takes, HT_ASK_STREAMS at most, each in equal parts.
-static void ahead_chunk(struct ht_tile_args *t, const uint8_t *at, uint32_t rows, size_t n_bytes,
-                        size_t row_bytes) {
-    uint32_t n_parts = rows * HT_ASK_STREAMS / HT_ROW_GROUP; // of a run
-    size_t n_lines = (rows * n_bytes / n_parts + 63) / 64, run = rows * row_bytes;
-    t->ahead = at;
-    t->ahead_stride = n_parts > 1 ? n_lines * 64 : run;
-    t->ahead_pair = n_parts == 2 ? run : 2 * t->ahead_stride;
-    t->ahead_bytes = (uint32_t)n_lines * 64;
-    t->ahead_in_turn = true;
-}
-
-static bool page_by_page(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    return k->ask_pages && job->repacked && ht_page_by_page(job->format, job->n_tokens);
-}
-
-// What streams of repacked weights ask for.
-static void set_asks(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
-                     struct ht_tile_args *t) {
-    t->ask = t->n_tokens > 1 ? k->ask_more : k->ask_one;
-    t->ask_pages = page_by_page(k, job);
-    if (t->ask_pages) t->ask = job->format == HT_Q8_0 ? HT_ASK_NOTHING : HT_ASK_NEAR_ONCE;
-}
-
 // As few passes of as equal numbers of tokens as streams are made for; all but the first find the
 // weights in the cache.
 static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
@@ -290,7 +204,7 @@ static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_j
     const struct ht_linear_format *f = kernels_of(k, job);
     struct ht_panel panel = s->panel;
     panel.in_place = rows;
-    panel.part_bytes = k->lanes * weight_bytes(job->format, job->n_in);
+    panel.part_bytes = k->lanes * ht_weight_bytes(job->format, job->n_in);
     f->pack(info_of(job->format), rows, stride, t->n_k, &panel);
     f->tile(&panel, t);
 }
@@ -302,7 +216,7 @@ static struct block block_of(const struct ht_linear_kernels *k, const struct ht_
     b.n_tokens = b.n_sums = n_tokens;
     b.stream = n_tokens <= b.f->stream_most;
     if (b.stream) b.n_sums = with_spare(b.f, job, token, n_tokens);
-    b.row_bytes = weight_bytes(job->format, job->n_in);
+    b.row_bytes = ht_weight_bytes(job->format, job->n_in);
     // What has to be copied goes in chunks that fit the copy.
     b.copied.chunk = chunk_of(k, job->format);
     b.copied.n_chunks = b.copied.n_parts = (job->n_in + b.copied.chunk - 1) / b.copied.chunk;
@@ -321,7 +235,7 @@ static struct block block_of(const struct ht_linear_kernels *k, const struct ht_
                                    .from = zeros,
                                    .out_stride = job->y_stride,
                                    .add_stride = job->residual_stride};
-    if (job->repacked) set_asks(k, job, &b.tile);
+    if (job->repacked) ht_set_asks(k, job, &b.tile);
     return b;
 }
 
@@ -338,7 +252,7 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
     for (uint32_t at = 0; at < job->n_in; at += t.n_k, first += together * n_bytes) {
         t.n_k = job->n_in - at < chunk ? job->n_in - at : chunk;
         t.act = b->tile.act + act_bytes(b->k, job->format, at);
-        n_bytes = weight_bytes(job->format, t.n_k);
+        n_bytes = ht_weight_bytes(job->format, t.n_k);
         bool last = at + t.n_k == job->n_in;
         for (uint32_t g = 0; g < n_groups; g++) {
             const uint8_t *rows = first + g * HT_ROW_GROUP * b->row_bytes;
@@ -354,9 +268,9 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
             t.add = last && added ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
             if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
             if (job->repacked && then && then != job->then.at)
-                ahead_chunk(&t, then, together, n_bytes, b->row_bytes);
+                ht_ahead_chunk(&t, then, together, n_bytes, b->row_bytes);
             else
-                ahead(&t, (struct ht_linear_next){then, b->row_bytes}, n_bytes);
+                ht_ahead_rows(&t, (struct ht_linear_next){then, b->row_bytes}, n_bytes);
             by_panel(b->k, job, rows, b->row_bytes, s, &t);
             if (last && !direct && !added) epilogue(b, row + g * HT_ROW_GROUP, HT_ROW_GROUP, acc);
         }
@@ -384,7 +298,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
         part = n_chunks * c.chunk;
         uint32_t n_k = job->n_in - at < part ? job->n_in - at : part;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
-        size_t n_bytes = weight_bytes(job->format, n_k), stride = b->row_bytes;
+        size_t n_bytes = ht_weight_bytes(job->format, n_k), stride = b->row_bytes;
         bool last = at + part >= job->n_in;
         float *y = output(job, row, b->token);
         t.to = last && direct ? y : s->acc;
@@ -396,19 +310,21 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
             rows = tail_copy(w, b->row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
-        bool in_turn = b->k->address_tokens > 0 && b->n_tokens <= PANEL_BY_ADDRESS && next.at &&
+        bool in_turn = b->k->address_tokens > 0 && b->n_tokens <= HT_PANEL_BY_ADDRESS && next.at &&
                        (!stream || t.n_tokens > b->k->address_tokens);
         size_t n_next = n_bytes; // to the next chunk
         if (job->repacked) {
             n_next *= ht_repacked_rows(b->k, job->format);
             in_turn = !stream && next.at;
         }
-        if (in_turn && !stream && has_later(b->k, job, &asked->later, b->n_tokens, n_bytes))
-            ahead_and_later(&t, next, &asked->later, at, job->n_in);
+        if (in_turn && !stream &&
+            ht_ahead_has_later(b->k, job, &asked->later, b->n_tokens, n_bytes))
+            ht_ahead_and_later(&t, next, &asked->later, at, job->n_in);
         else if (in_turn)
-            ahead_by_address(&t, next, at, job->n_in);
+            ht_ahead_by_address(&t, next, at, job->n_in);
         else
-            ahead(&t, last ? next : (struct ht_linear_next){w + n_next, b->row_bytes}, n_bytes);
+            ht_ahead_rows(&t, last ? next : (struct ht_linear_next){w + n_next, b->row_bytes},
+                          n_bytes);
         if (stream) {
             stream_passes(b->f, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;
@@ -425,42 +341,6 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     if (!direct && !added && !stream) epilogue(b, row, n_rows, s->acc);
 }
 
-// Lines [from, to) of rows [row, end).
-static void ask_rows(struct ht_linear_next next, size_t from, size_t to, uint32_t row,
-                     uint32_t end) {
-    for (size_t line = from; line < to; line++)
-        for (uint32_t r = row; r < end; r++)
-            __builtin_prefetch(next.at + r * next.row_bytes + line * 64, 0, 2);
-}
-
-void ht_linear_ask(const struct ht_linear_kernels *k, struct ht_linear_asked *asked,
-                   struct ht_linear_next next, uint32_t n_tokens) {
-    if (!next.at) return;
-    if (asked->at != next.at) {
-        asked->at = next.at;
-        asked->n_lines = asked->n_rows = 0;
-    }
-    uint32_t n_rows = ht_lead_rows(k, next.row_bytes, n_tokens);
-    size_t n_lines = (next.row_bytes + 63) / 64;
-    if (asked->n_lines < n_lines) {
-        ask_rows(next, asked->n_lines, n_lines, 0, asked->n_rows);
-        asked->n_lines = n_lines;
-    }
-    if (asked->n_rows < n_rows) {
-        ask_rows(next, 0, n_lines, asked->n_rows, n_rows);
-        asked->n_rows = n_rows;
-    }
-}
-
-// Whether pages of weights are asked for before their lines are: all measured, since it costs what
-// waits for the memory alone more than it gives (docs/kernels.md, "Pages").
-static bool asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    bool super = info_of(job->format)->block_len > HT_Q8_BLOCK;
-    if (!k->ask_pages) return false;
-    if (job->repacked) return !super && !page_by_page(k, job);
-    return job->n_tokens > 1 || job->format == HT_Q6_K || job->format == HT_BF16;
-}
-
 // Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no
 // copy.
 static bool needs_bands(const struct ht_linear_job *job, uint32_t n_tokens) {
@@ -472,8 +352,8 @@ void ht_linear_rows(const struct ht_linear_kernels *k, const struct ht_linear_jo
                     uint32_t row_begin, uint32_t row_end, void *scratch) {
     struct scratch s = scratch_cut(scratch);
     struct ht_linear_asked none = {0}, *asked = job->asked ? job->asked : &none;
-    bool stream = false, pages = asks_pages(k, job);
-    bool next_pages = job->repacked && k->ask_pages && (job->n_tokens == 1 || page_by_page(k, job));
+    bool stream = false, pages = ht_asks_pages(k, job);
+    bool next_pages = ht_asks_next_pages(k, job);
     float *acc = s.acc;
     for (uint32_t token = 0; token < job->n_tokens; token += HT_LINEAR_TOKENS) {
         struct block b = block_of(k, job, token);
