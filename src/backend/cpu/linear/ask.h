@@ -70,8 +70,8 @@ INLINE void ask_block(struct asker *a, const enum ht_format f, const uint32_t n,
 }
 
 #elif !ASK_BY_ADDRESS
-// Lines that a stream asks for while it works on LANES rows, into the L2 cache (to L1 is far slower
-// on Zen 4): those of the LANES rows behind them, in the order in which they will be read. So when
+// Lines that a stream asks for while it works on some rows, into the L2 cache (to L1 is far slower
+// on Zen 4): those of as many rows behind them, in the order in which they will be read. So when
 // the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for
 // at a time: a burst holds up every load behind it. Where the arguments say `in turn`, they are
 // lines of the group behind, instead.
@@ -82,11 +82,12 @@ struct asker {
     uint32_t rest;              // bytes read, beyond those that lines were asked for
 };
 
-// While LANES rows from w on are read, n_bytes of each: part `part` of a group.
+// While n_parts * LANES rows from w on are read, n_bytes of each: from part `part` of a group on.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
-                             const struct ht_tile_args *t) {
-    const bool last = (part + 1) * LANES == HT_ROW_GROUP;
-    struct asker a = {.line = w + LANES * stride, .stride = stride, .n_rows = LANES};
+                             const uint32_t n_parts, const struct ht_tile_args *t) {
+    const bool last = (part + n_parts) * LANES == HT_ROW_GROUP;
+    const uint32_t n_rows = n_parts * LANES;
+    struct asker a = {.line = w + n_rows * stride, .stride = stride, .n_rows = n_rows};
     uint32_t n_lines = (uint32_t)(n_bytes + 63) / 64, from = 0;
     if (last || t->ahead_in_turn) {
         a.line = t->ahead;
@@ -96,7 +97,7 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     if (t->ahead_in_turn) {
         a.n_rows = HT_ASK_STREAMS;
         from = n_lines * part / PARTS;
-        n_lines = n_lines * (part + 1) / PARTS;
+        n_lines = n_lines * (part + n_parts) / PARTS;
     }
     a.line += from * 64;
     a.left = n_lines - from;
@@ -145,8 +146,10 @@ INLINE void ask_then(struct asker *a) {
     a->near_left = UINT32_MAX;
 }
 
+// n_parts is 1.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
-                             const struct ht_tile_args *t) {
+                             const uint32_t n_parts, const struct ht_tile_args *t) {
+    (void)n_parts;
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
     const bool group = stride * HT_ROW_GROUP <= HT_LEAD_BYTES; // asks a group ahead
     struct asker a = {.near = w + NEAR * 64, .near_stride = stride, .near_row = LANES};
@@ -204,7 +207,7 @@ INLINE void ask_lines(struct asker *a) {
 static __attribute__((noinline, unused)) struct asker asker_shared(const uint8_t *w, size_t stride,
                                                                    size_t n_bytes, uint32_t part,
                                                                    const struct ht_tile_args *t) {
-    return asker_of(w, stride, n_bytes, part, t);
+    return asker_of(w, stride, n_bytes, part, 1, t);
 }
 
 #define ASK_BYTES (64 * ASK_LINES)
@@ -221,9 +224,9 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
     ask_lines(a);
 }
 
-// Behind LANES rows of n_bytes: a row has a line more than its bytes fill.
-INLINE void ask_rest(struct asker *a, size_t n_bytes) {
-    a->rest += (uint32_t)(-n_bytes & 63) * LANES;
+// Behind n_rows of n_bytes: a row has a line more than its bytes fill.
+INLINE void ask_rest(struct asker *a, size_t n_bytes, const uint32_t n_rows) {
+    a->rest += (uint32_t)(-n_bytes & 63) * n_rows;
     for (; a->rest >= ASK_BYTES; a->rest -= ASK_BYTES) ask_lines(a);
 }
 

@@ -6,6 +6,7 @@
 #define TILE_VECTORS  2
 #define TILE_TOKENS   6
 #define STREAM_TOKENS 2
+#define CHAINS        2
 #define LEVEL         avx2
 
 #include "backend/cpu/linear/float.h"

@@ -122,6 +122,31 @@ INLINE void load64(const struct rows *w, vi out[16]) {
     for (int i = 0; i < 4; i++) load16(w, 16 * (size_t)i, out + 4 * i);
 }
 
+#define HALF_COLUMNS // what float_stream.h has for it otherwise stands here
+// out[c] 16-bit lane r = half 2 c of row r's 8 from `at` on, lane 8 + r = half 2 c + 1, as the
+// conversion wants them.
+INLINE void load16_halves(const struct rows *w, const size_t at, vi out[4]) {
+    __m256i z[4];
+    UNROLL(4)
+    for (int c = 0; c < 4; c++) z[c] = two(row_at(w, c, at), row_at(w, 4 + c, at));
+    UNROLL(2)
+    for (int h = 0; h < 2; h++) { // halves 4 h .. 4 h + 3; pairs of rows, then four rows in 64 bits
+        __m256i a = h ? _mm256_unpackhi_epi16(z[0], z[1]) : _mm256_unpacklo_epi16(z[0], z[1]);
+        __m256i b = h ? _mm256_unpackhi_epi16(z[2], z[3]) : _mm256_unpacklo_epi16(z[2], z[3]);
+        out[2 * h] = (vi)_mm256_permute4x64_epi64(_mm256_unpacklo_epi32(a, b), 0xd8);
+        out[2 * h + 1] = (vi)_mm256_permute4x64_epi64(_mm256_unpackhi_epi32(a, b), 0xd8);
+    }
+}
+INLINE void load_halves(const struct rows *w, vi out[16]) {
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) load16_halves(w, 16 * (size_t)i, out + 4 * i);
+}
+INLINE vf half_column(const vi *r, const uint32_t k) {
+    const __m256i x = (__m256i)r[k / 2];
+    if (k % 2) return (vf)_mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
+    return (vf)_mm256_cvtph_ps(_mm256_castsi256_si128(x));
+}
+
 // The f16 at `at` of each row.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     __m128i x = _mm_cvtsi32_si128((uint16_t)word_at(row_at(w, 0, at)));
