@@ -76,6 +76,10 @@ INLINE void tile(const uint32_t n, const struct ht_panel *p, const struct ht_til
 }
 
 INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
+#define TILE_OF(n)                                                                                 \
+    case n:                                                                                        \
+        if (m >= (n)) tile(m < (n) ? 1 : (n), p, t, token, r, &ahead);                             \
+        break
     const uint32_t m = TILE_TOKENS, rows = TILE_VECTORS * LANES;
     const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
     struct ahead ahead = ahead_of(t, t->n_k / 16 * n_tiles);
@@ -84,22 +88,24 @@ INLINE void tiles(const struct ht_panel *p, const struct ht_tile_args *t) {
         n = t->n_tokens - token < m ? t->n_tokens - token : m;
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
             switch (n) {
-            case 1: tile(1, p, t, token, r, &ahead); break;
-            case 2: tile(2, p, t, token, r, &ahead); break;
-            case 3: tile(3, p, t, token, r, &ahead); break;
-            case 4: tile(4, p, t, token, r, &ahead); break;
-            case 5: tile(5, p, t, token, r, &ahead); break;
-            case 6: tile(6, p, t, token, r, &ahead); break;
-            case 7: tile(m < 7 ? 1 : 7, p, t, token, r, &ahead); break;
-            case 8: tile(m < 8 ? 1 : 8, p, t, token, r, &ahead); break;
-            case 9: tile(m < 9 ? 1 : 9, p, t, token, r, &ahead); break;
-            case 10: tile(m < 10 ? 1 : 10, p, t, token, r, &ahead); break;
-            case 11: tile(m < 11 ? 1 : 11, p, t, token, r, &ahead); break;
-            default: tile(m, p, t, token, r, &ahead); break;
+                TILE_OF(1);
+                TILE_OF(2);
+                TILE_OF(3);
+                TILE_OF(4);
+                TILE_OF(5);
+                TILE_OF(6);
+                TILE_OF(7);
+                TILE_OF(8);
+                TILE_OF(9);
+                TILE_OF(10);
+                TILE_OF(11);
+                TILE_OF(12);
+            default: break;
             }
         }
         if (t->add && n < m) add_output(t, token, n);
     }
+#undef TILE_OF
 }
 
 #define NAME3(a, b, c) a##b##_##c

@@ -96,13 +96,19 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
 
 INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
+    const uint32_t m = STREAM_TOKENS;
+#define STREAM_OF(n)                                                                               \
+    case n:                                                                                        \
+        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
+        break
     switch (t->n_tokens) {
-    case 1: stream(f, 1, w, row_bytes, t); break;
-    case 2: stream(f, 2, w, row_bytes, t); break;
-    case 3: stream(f, STREAM_TOKENS < 3 ? 1 : 3, w, row_bytes, t); break;
-    case 4: stream(f, STREAM_TOKENS < 4 ? 1 : 4, w, row_bytes, t); break;
+        STREAM_OF(1);
+        STREAM_OF(2);
+        STREAM_OF(3);
+        STREAM_OF(4);
     default: break;
     }
+#undef STREAM_OF
 }
 
 #endif
