@@ -74,6 +74,8 @@ static void table_row(const struct bench *b, const struct test *t) {
         print_rates(t->bytes * t->median, t->read_share, t->macs * t->median, t->ceiling_share);
     }
     putchar('\n');
+    if (b->has_ceilings && t->beside.slowest_thread < MUCH_SLOWER)
+        print_slowest_thread("  ", &t->beside);
     table_steps(t);
 }
 
@@ -86,8 +88,9 @@ static void json_text(const char *name, const char *text) {
 
 static void json_ceilings(const char *name, const struct hearth_ceilings *c) {
     printf("%s: {\"read_bytes_s\": %.0f, \"int8_macs_s\": %.0f, \"i16_macs_s\": %.0f, "
-           "\"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f}",
-           name, c->read_bytes_s, c->int8_macs_s, c->i16_macs_s, c->bf16_macs_s, c->f32_macs_s);
+           "\"bf16_macs_s\": %.0f, \"f32_macs_s\": %.0f, \"slowest_thread\": %.4f}",
+           name, c->read_bytes_s, c->int8_macs_s, c->i16_macs_s, c->bf16_macs_s, c->f32_macs_s,
+           c->slowest_thread);
 }
 
 static void json_head(struct bench *b) {

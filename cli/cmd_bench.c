@@ -10,9 +10,9 @@
 #define AT(field) offsetof(struct args, field)
 
 enum {
-    CEILING_MS = 300, // for each of four numbers
+    CEILING_MS = 300, // for each of six numbers
     READ_MS = 1,      // beside a repetition: two passes over the weights, or more
-    MULTIPLY_MS = 5,  // beside a repetition: for each of four numbers
+    MULTIPLY_MS = 5,  // beside a repetition: for each of five numbers
     FEW_TOKENS = 16,  // a prompt of more multiplies longer than it reads
 };
 // The memory that the ceilings were measured in is given back, and a virtual machine hands it on to
@@ -123,6 +123,7 @@ static int multiply_beside(struct bench *b, struct result *r) {
     sum->i16_macs_s += now.i16_macs_s / 2;
     sum->bf16_macs_s += now.bf16_macs_s / 2;
     sum->f32_macs_s += now.f32_macs_s / 2;
+    sum->slowest_thread += now.slowest_thread / 2;
     return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 
@@ -275,6 +276,7 @@ static void set_medians(const struct repetition *r, size_t n, double *sorted, st
     t->beside.i16_macs_s = MEDIAN(beside.i16_macs_s);
     t->beside.bf16_macs_s = MEDIAN(beside.bf16_macs_s);
     t->beside.f32_macs_s = MEDIAN(beside.f32_macs_s);
+    t->beside.slowest_thread = MEDIAN(beside.slowest_thread);
     t->median = MEDIAN(tokens_s);
 #undef MEDIAN
     t->worst = sorted[0];

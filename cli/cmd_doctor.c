@@ -11,7 +11,7 @@
 
 #define AT(field) offsetof(struct args, field)
 
-enum { CEILING_MS = 100 }; // for each of four numbers: a command to be had at once
+enum { CEILING_MS = 100 }; // for each of six numbers: a command to be had at once
 
 static const struct option doctor_options[] = {
     {"--json", NULL, NULL, OPTION_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON object"},
@@ -132,6 +132,7 @@ static void print_ceilings(const struct doctor *d) {
            "GMAC/s\n",
            c->read_bytes_s / 1e9, c->int8_macs_s / 1e9, c->i16_macs_s / 1e9, c->bf16_macs_s / 1e9,
            c->f32_macs_s / 1e9);
+    print_slowest_thread("cores        ", c);
 }
 
 static void print_checks(const struct doctor *d) {
@@ -194,9 +195,10 @@ static json_t *checks_json(const struct doctor *d) {
 static json_t *ceilings_json(const struct doctor *d) {
     const struct hearth_ceilings *c = &d->ceilings;
     if (d->no_ceilings.status) return json_pack("{s:s}", "error", d->no_ceilings.message);
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "read_bytes_s", c->read_bytes_s, "int8_macs_s",
-                     c->int8_macs_s, "i16_macs_s", c->i16_macs_s, "bf16_macs_s", c->bf16_macs_s,
-                     "f32_macs_s", c->f32_macs_s);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "read_bytes_s", c->read_bytes_s,
+                     "int8_macs_s", c->int8_macs_s, "i16_macs_s", c->i16_macs_s, "bf16_macs_s",
+                     c->bf16_macs_s, "f32_macs_s", c->f32_macs_s, "slowest_thread",
+                     c->slowest_thread);
 }
 
 static int print_json(const struct doctor *d) {

@@ -56,6 +56,11 @@ struct hearth_log cli_log(const struct args *a) {
     return (struct hearth_log){.fn = log_line, .user = (void *)(uintptr_t)a};
 }
 
+void print_slowest_thread(const char *head, const struct hearth_ceilings *c) {
+    printf("%sthe slowest thread executes %.2f of the instructions of the fastest%s\n", head,
+           c->slowest_thread, c->slowest_thread < MUCH_SLOWER ? ": its core has more to do" : "");
+}
+
 const char *format_bytes(char buf[32], uint64_t n) {
     if (n < 1000) {
         snprintf(buf, 32, "%d bytes", (int)n);

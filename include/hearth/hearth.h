@@ -417,8 +417,13 @@ struct hearth_ceilings {
     // Multiply-adds a second out of registers, with the instructions of the CPU level in use. A
     // level without bf16 instructions multiplies bf16 as f32.
     double int8_macs_s, i16_macs_s, bf16_macs_s, f32_macs_s;
+    // How many instructions a second the slowest thread executes, as a part of the fastest one's: 1
+    // with one thread. Multiply-adds out of registers take few of them, kernels many. Well below 1
+    // where a core has more to do (another program; on its second hardware thread another virtual
+    // machine) or is of a slower kind; others wait for its thread at every step.
+    double slowest_thread;
 };
-// Measures them: about 6 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
+// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
 // 256 MB or eight times the last cache, at most a quarter of the memory that is available. Of the
 // options those of backend, level and threads count. Others that run now lower the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
@@ -433,8 +438,8 @@ HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32
 // but cpu); E_NOMEM.
 HEARTH_TRY hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms, double *bytes_s,
                                     struct hearth_error *err);
-// Measures the multiply-adds a second of *out anew, with the engine's threads, in about
-// 4 * budget_ms milliseconds (1 to 10000 each), and leaves its read_bytes_s. Between steps, not
+// Measures all of *out but read_bytes_s anew, with the engine's threads, in about 5 * budget_ms
+// milliseconds (1 to 10000 each). Between steps, not
 // from a callback. E_UNSUPPORTED on a backend that cannot (all but cpu).
 HEARTH_TRY hearth_engine_multiply_speed(hearth_engine *e, uint32_t budget_ms,
                                         struct hearth_ceilings *out, struct hearth_error *err);

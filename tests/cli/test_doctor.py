@@ -39,13 +39,14 @@ class Doctor(unittest.TestCase):
         code, out, err = tiny.hearth("doctor")
         self.assertEqual((code, err), (0, ""), out)
         lines = out.decode().split("\n")
-        heads = [line.split("  ")[0] for line in lines[:9]]
+        heads = [line.split("  ")[0] for line in lines[:10]]
         self.assertEqual(heads, ["CPU", "level", "threads", "huge pages", "memory", "build", "built-in", "ceilings",
-                                 "kernels"])
+                                 "cores", "kernels"])
         self.assertRegex(lines[2], r"^threads +\d+: the [\w ]+ \(\d+ CPUs online, \d+ for us, \d+ cores, \d+ of them fast, ")
         self.assertRegex(lines[7], r"^ceilings +read [\d.]+ GB/s; multiply-adds: int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s$")
-        self.assertRegex(lines[8], r"^kernels +\d+ checked against scalar")
-        self.assertEqual(lines[9:], ["", "all is well", ""])
+        self.assertRegex(lines[8], r"^cores +the slowest thread executes [01]\.\d\d of the instructions of the fastest")
+        self.assertRegex(lines[9], r"^kernels +\d+ checked against scalar")
+        self.assertEqual(lines[10:], ["", "all is well", ""])
 
     def test_output_lost(self):
         if not os.path.exists("/dev/full"):

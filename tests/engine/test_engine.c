@@ -543,6 +543,7 @@ static void test_multiply_speed(void **state) {
                          can ? HEARTH_OK : HEARTH_E_UNSUPPORTED);
         assert_int_equal(c.int8_macs_s > 0 && c.i16_macs_s > 0, can);
         assert_int_equal(c.bf16_macs_s > 0 && c.f32_macs_s > 0, can);
+        assert_int_equal(c.slowest_thread > 0 && c.slowest_thread <= 1, can);
         assert_true(c.read_bytes_s == 7);
         close_tiny(&t);
     }

@@ -25,6 +25,7 @@ static void test_levels(void **state) {
         assert_true(c.read_bytes_s > 0 && c.int8_macs_s > 0 && c.i16_macs_s > 0 &&
                     c.f32_macs_s > 0);
         assert_true(c.bf16_macs_s > 0);
+        assert_true(c.slowest_thread > 0 && c.slowest_thread <= 1);
         struct ht_peak_kernels k;
         ht_peak_kernels_init(&k, (enum ht_cpu_level)level);
         assert_int_equal(k.bf16 == NULL, c.bf16_macs_s == c.f32_macs_s);

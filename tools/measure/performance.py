@@ -110,7 +110,7 @@ def cost(args):
 
 class Hearth:
     def __init__(self, a, folder):
-        self.a, self.ceilings = a, []
+        self.a, self.ceilings, self.slowest = a, [], []
         self.prompt = os.path.join(folder, 'prompt.txt')
         with open(self.prompt, 'w', encoding='utf-8') as f:
             f.write(' '.join(WORDS[i % len(WORDS)] for i in range(512)))
@@ -122,10 +122,13 @@ class Hearth:
         self.ceilings.append(report['ceilings'])
         return report['runs']
 
-    def memory(self):
-        """How fast this machine's threads read it now, in GB/s."""
+    def state(self):
+        """How fast this machine's threads read memory now, in GB/s, and whether they are as fast as
+        each other."""
         text, _ = output([self.a.hearth, 'doctor', '--json'])
-        return json.loads(text)['ceilings']['read_bytes_s'] / 1e9
+        found = json.loads(text)['ceilings']
+        self.slowest.append(found['slowest_thread'])
+        return found['read_bytes_s'] / 1e9, found['slowest_thread'] >= ALL_FAST
 
     def generate(self, row, model, flags):
         run, = self.bench(model, flags, '--prompt', 0, '--generate', row.n, '--depth', row.depth,
@@ -237,14 +240,26 @@ NOT_REPACKED = re.compile(r'repack: level \S+ has no kernels')
 # tried.
 SAME_STATE = 1.2
 TRIES = 4
+# A core whose second hardware thread belongs to another virtual machine executes a half to two
+# thirds of the instructions it does alone, and comes and goes as quickly. Turns are compared that
+# found no thread slower than so much of the fastest.
+ALL_FAST = 0.9
 
 
-def same_state(turns):
-    """Of {column: [(speed before, behind, result)]} the turns with nearly the same speeds: of such
+def undisturbed(turns):
+    """The turns that found all threads as fast as each other before and behind, or all turns, if a
+    column has none."""
+    quiet = {name: [t for t in of if t[0][1] and t[1][1]] for name, of in turns.items()}
+    return quiet if all(quiet.values()) else turns
+
+
+def same_memory(turns):
+    """Of {column: [(state before, behind, result)]} the turns with nearly the same speeds: of such
     sets the one that has most where a column has fewest, or all turns, if each lacks a column."""
     best, most = turns, (1, 0)
-    for low in {min(t[:2]) for of in turns.values() for t in of}:
-        near = {name: [t for t in of if low <= min(t[:2]) and max(t[:2]) <= low * SAME_STATE]
+    for low in {min(t[0][0], t[1][0]) for of in turns.values() for t in of}:
+        near = {name: [t for t in of if low <= min(t[0][0], t[1][0]) and
+                       max(t[0][0], t[1][0]) <= low * SAME_STATE]
                 for name, of in turns.items()}
         size = min(map(len, near.values())), sum(map(len, near.values()))
         if size > most:
@@ -252,13 +267,14 @@ def same_state(turns):
     return best
 
 
-def interleave(columns, rounds, memory=None):
+def interleave(columns, rounds, state=None, memory=False):
     """Calls every column's function once a round; one that fails is said and left out, but there
-    is nothing to say of a level that does not repack. memory: a function that measures its speed,
-    where that decides. Returns results by column (None: it failed), and the speeds they had."""
-    turns, failed = {name: [] for name in columns}, set()
-    for _ in range(rounds * TRIES if memory else rounds):
-        speed = memory() if memory else 0
+    is nothing to say of a level that does not repack. state: a function that tells how the machine
+    is, which turns are chosen by; memory: also by how fast that is read. Returns results by column
+    (None: it failed), and the speeds they had where memory decided."""
+    turns, failed, known = {name: [] for name in columns}, set(), (0, True)
+    for _ in range(rounds * TRIES if state else rounds):
+        now = state() if state else known
         for name, measure in columns.items():
             if name in failed:
                 continue
@@ -271,13 +287,17 @@ def interleave(columns, rounds, memory=None):
                 failed.add(name)
                 turns.pop(name)
                 continue
-            before, speed = speed, memory() if memory else 0
-            turns[name].append((before, speed, result))
-        kept = same_state(turns)
-        if all(len(of) >= rounds for of in kept.values()) and kept is not turns:
+            before, now = now, state() if state else known
+            turns[name].append((before, now, result))
+        quiet = undisturbed(turns)
+        kept = same_memory(quiet) if memory else quiet
+        if (all(len(of) >= rounds for of in kept.values()) and
+                all(t[0][1] and t[1][1] for of in kept.values() for t in of) and
+                (kept is not quiet or not memory)):
             break
     found = {name: [t[2] for t in of] for name, of in kept.items()}
-    return found | dict.fromkeys(failed), [x for of in kept.values() for t in of for x in t[:2]]
+    speeds = [x[0] for of in kept.values() for t in of for x in t[:2]] if memory else []
+    return found | dict.fromkeys(failed), speeds
 
 
 def spread(values, better='more'):
@@ -352,8 +372,7 @@ def measure_row(a, row, hearth, peers):
     columns = {('hearth', flags): lambda flags=flags: hearth.measure(row, model, flags)
                for flags in FLAGS['hearth']['bench' if row.kind in BENCHED else 'run']}
     columns |= peer_columns(a, row, peers, FLAGS)
-    memory = hearth.memory if row.kind in ('generate', 'seqs') else None
-    found, speeds = interleave(columns, a.rounds, memory)
+    found, speeds = interleave(columns, a.rounds, hearth.state, row.kind in ('generate', 'seqs'))
     table_row(row, row.what, found, 'value', row.bars, speeds)
     if row.kind == 'seqs':
         table_row(row, 'the same with their prompts', found, 'all', (None,) * 3, speeds)
@@ -379,13 +398,15 @@ def machine():
     return f'{name}, {os.cpu_count()} cores, {memory:.0f} GB, {time.strftime("%Y-%m-%d")}'
 
 
-def ceilings(found):
+def ceilings(found, slowest):
     if not found:
         return ''
     gbs = [c['read_bytes_s'] / 1e9 for c in found]
     macs = ', '.join(f"{t} {statistics.median(c[t + '_macs_s'] for c in found) / 1e9:.0f}"
                      for t in ('int8', 'bf16', 'f32'))
-    return f'Ceilings in these runs: read {spread(gbs)} GB/s; {macs} GMAC/s.'
+    return (f'Ceilings in these runs: read {spread(gbs)} GB/s; {macs} GMAC/s. The slowest thread '
+            f'between them: {statistics.median(slowest):.2f} ({min(slowest):.2f} to '
+            f'{max(slowest):.2f}) of the fastest.')
 
 
 def arguments(rows):
@@ -433,7 +454,7 @@ def main():
               + ' |\n|' + '---|' * 7)
         for row in a.picked:
             measure_row(a, row, hearth, peers)
-        print(f'\n{ceilings(hearth.ceilings)} Load average {load:.2f} at the start, '
+        print(f'\n{ceilings(hearth.ceilings, hearth.slowest)} Load average {load:.2f} at the start, '
               f'{os.getloadavg()[0]:.2f} at the end.')
         os.chdir('/')
 

@@ -193,6 +193,43 @@ static double lasting_multiply(struct ht_team *team, void (*multiply)(uint64_t),
     return rate[n / 2];
 }
 
+// Additions in plain registers, as many at once as a core has places to begin instructions in:
+// what two hardware threads of a core share, where vectors out of registers leave room for another.
+static void additions(uint64_t n) {
+    uint64_t sum[8];
+    UNROLL
+    for (int i = 0; i < 8; i++) __asm__ volatile("" : "=r"(sum[i]));
+    for (; n > 0; n--) {
+        UNROLL
+        for (int i = 0; i < 8; i++) {
+            sum[i] += 3;
+            __asm__ volatile("" : "+r"(sum[i]));
+        }
+    }
+}
+
+static double slowest_thread(struct ht_team *team, uint64_t budget_ns) {
+    struct job j = {.multiply = additions, .n = 256};
+    uint64_t all[HT_TEAM_MAX] = {0}, end = ht_now_ns() + budget_ns, ns;
+    int n_threads = ht_team_size(team);
+    do {
+        multiply_rate(team, &j, 1, &ns);
+        for (int t = 0; t < n_threads; t++) all[t] += j.ns[t] + 1;
+        if (ns < ROUND_NS) {
+            j.n *= 2;
+            memset(all, 0, sizeof all);
+        }
+    } while (ht_now_ns() < end);
+    if (all[0] == 0) // no time for a long round
+        for (int t = 0; t < n_threads; t++) all[t] = j.ns[t] + 1;
+    uint64_t least = all[0], most = all[0];
+    for (int t = 1; t < n_threads; t++) {
+        if (all[t] < least) least = all[t];
+        if (all[t] > most) most = all[t];
+    }
+    return (double)least / (double)most;
+}
+
 void ht_peak_multiply(struct ht_team *team, enum ht_cpu_level level, uint32_t budget_ms,
                       struct hearth_ceilings *out) {
     uint64_t budget = (uint64_t)budget_ms * 1000000;
@@ -203,6 +240,7 @@ void ht_peak_multiply(struct ht_team *team, enum ht_cpu_level level, uint32_t bu
     out->f32_macs_s = lasting_multiply(team, k.f32, k.f32_macs, budget);
     out->bf16_macs_s = out->f32_macs_s;
     if (k.bf16) out->bf16_macs_s = lasting_multiply(team, k.bf16, k.bf16_macs, budget);
+    out->slowest_thread = slowest_thread(team, budget);
 }
 
 static uint64_t slices(uint64_t n_bytes, uint64_t n_threads) {

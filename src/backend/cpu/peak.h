@@ -35,8 +35,9 @@ void ht_peak_init_neon(struct ht_peak_kernels *k);
 void ht_peak_init_neon_dotprod(struct ht_peak_kernels *k);
 void ht_peak_init_neon_i8mm(struct ht_peak_kernels *k);
 
-// budget_ms for each of the five numbers, with all threads: reading, the best of a few rounds;
-// multiplying, the median of many, since a processor may be faster for a moment than it stays.
+// budget_ms for each of the six numbers, with all threads: reading, the best of a few rounds;
+// multiplying, the median of many, since a processor may be faster for a moment than it stays; the
+// slowest thread, over all rounds.
 // The buffer that is read has as many of max_bytes as can be touched in budget_ms, at least
 // min_bytes, which should be well beyond the last cache; max_bytes: at least 256 KB a thread.
 HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_cpu_level level,
@@ -44,7 +45,7 @@ HT_MUST_CHECK enum hearth_status ht_peak_measure(struct ht_team *team, enum ht_c
                                                  uint64_t max_bytes, struct hearth_ceilings *out,
                                                  struct hearth_error *err);
 
-// The multiply-adds of *out alone.
+// All of *out but reading.
 void ht_peak_multiply(struct ht_team *team, enum ht_cpu_level level, uint32_t budget_ms,
                       struct hearth_ceilings *out);
 
