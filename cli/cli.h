@@ -27,10 +27,12 @@ struct hearth_log cli_log(const struct args *a);
 
 // "633.2 MB" (of 10^6 bytes), into buf.
 const char *format_bytes(char buf[32], uint64_t n);
-#define MUCH_SLOWER 0.9 // than another thread
+const char *format_count(char buf[32], uint64_t n); // "596.0 M"
+
+// Of the speed of another thread.
+#define MUCH_SLOWER 0.9
 // A line, behind `head`, of how slow the slowest thread is.
 void print_slowest_thread(const char *head, const struct hearth_ceilings *c);
-const char *format_count(char buf[32], uint64_t n); // "596.0 M"
 
 double now_s(void);         // monotonic
 uint64_t peak_memory(void); // bytes resident at most, mapped pages included

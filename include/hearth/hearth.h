@@ -439,8 +439,8 @@ HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32
 HEARTH_TRY hearth_engine_read_speed(hearth_engine *e, uint32_t budget_ms, double *bytes_s,
                                     struct hearth_error *err);
 // Measures all of *out but read_bytes_s anew, with the engine's threads, in about 5 * budget_ms
-// milliseconds (1 to 10000 each). Between steps, not
-// from a callback. E_UNSUPPORTED on a backend that cannot (all but cpu).
+// milliseconds (1 to 10000 each). Between steps, not from a callback. E_UNSUPPORTED on a backend
+// that cannot (all but cpu).
 HEARTH_TRY hearth_engine_multiply_speed(hearth_engine *e, uint32_t budget_ms,
                                         struct hearth_ceilings *out, struct hearth_error *err);
 

@@ -291,9 +291,8 @@ def interleave(columns, rounds, state=None, memory=False):
             turns[name].append((before, now, result))
         quiet = undisturbed(turns)
         kept = same_memory(quiet) if memory else quiet
-        if (all(len(of) >= rounds for of in kept.values()) and
-                all(t[0][1] and t[1][1] for of in kept.values() for t in of) and
-                (kept is not quiet or not memory)):
+        chosen = quiet is not turns and (kept is not quiet or not memory)
+        if chosen and all(len(of) >= rounds for of in kept.values()):
             break
     found = {name: [t[2] for t in of] for name, of in kept.items()}
     speeds = [x[0] for of in kept.values() for t in of for x in t[:2]] if memory else []

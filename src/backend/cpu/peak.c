@@ -208,6 +208,7 @@ static void additions(uint64_t n) {
     }
 }
 
+// All threads execute as much in a round, so the times of all rounds add up, long and short ones.
 static double slowest_thread(struct ht_team *team, uint64_t budget_ns) {
     struct job j = {.multiply = additions, .n = 256};
     uint64_t all[HT_TEAM_MAX] = {0}, end = ht_now_ns() + budget_ns, ns;
@@ -215,13 +216,8 @@ static double slowest_thread(struct ht_team *team, uint64_t budget_ns) {
     do {
         multiply_rate(team, &j, 1, &ns);
         for (int t = 0; t < n_threads; t++) all[t] += j.ns[t] + 1;
-        if (ns < ROUND_NS) {
-            j.n *= 2;
-            memset(all, 0, sizeof all);
-        }
+        if (ns < ROUND_NS) j.n *= 2;
     } while (ht_now_ns() < end);
-    if (all[0] == 0) // no time for a long round
-        for (int t = 0; t < n_threads; t++) all[t] = j.ns[t] + 1;
     uint64_t least = all[0], most = all[0];
     for (int t = 1; t < n_threads; t++) {
         if (all[t] < least) least = all[t];
