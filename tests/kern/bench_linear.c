@@ -2,6 +2,8 @@
 // test_linear --bench [--level L] [--format F] [--in K] [--out N] [--threads T] [--tokens N,...]
 // [--hot 1] [--repack 1]:
 // GMAC/s and GB/s of the linear kernels, beside ceilings measured in the same process just before.
+// As many matrices of N x K as fill READ_BYTES are multiplied one after the other, to one place of
+// the output, as the layers of a model are; with --hot one matrix, again and again.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -135,20 +137,29 @@ static struct ceilings measure_ceilings(int threads, uint8_t *memory) {
 // ---- the kernels -------------------------------------------------------------------------------
 
 struct bench {
-    struct ht_linear_job job;
+    struct ht_linear_job job; // of the first matrix
     const struct ht_linear_kernels *k;
     uint8_t *scratch[MAX_THREADS];
+    size_t n_matrices, matrix_bytes;
     int repeat;
 };
 
-static void linear_share(int index, int n, void *user) {
+static void linear_share(int index, int n_threads, void *user) {
     struct bench *b = user;
     uint32_t groups = (b->job.n_out + HT_ROW_GROUP - 1) / HT_ROW_GROUP;
-    uint32_t begin = groups * (uint32_t)index / (uint32_t)n * HT_ROW_GROUP;
-    uint32_t end = groups * (uint32_t)(index + 1) / (uint32_t)n * HT_ROW_GROUP;
+    uint32_t begin = groups * (uint32_t)index / (uint32_t)n_threads * HT_ROW_GROUP;
+    uint32_t end = groups * (uint32_t)(index + 1) / (uint32_t)n_threads * HT_ROW_GROUP;
     if (end > b->job.n_out) end = b->job.n_out;
-    for (int i = 0; i < b->repeat; i++)
-        ht_linear_rows(b->k, &b->job, begin, end, b->scratch[index]);
+    size_t row_bytes = b->matrix_bytes / b->job.n_out, n = b->n_matrices * (size_t)b->repeat;
+    struct ht_linear_asked asked = {0};
+    struct ht_linear_job job = b->job;
+    job.asked = &asked;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *then = b->job.weight + (i + 1) % b->n_matrices * b->matrix_bytes;
+        job.then = (struct ht_linear_next){then + begin * row_bytes, row_bytes};
+        ht_linear_rows(b->k, &job, begin, end, b->scratch[index]);
+        job.weight = then;
+    }
 }
 
 // The share of int8, bf16 or f32 peak that the format's scales leave (design: performance.md).
@@ -173,12 +184,14 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
     struct bench b = {.k = kern_level_get(level), .repeat = 1};
     uint64_t row_bytes;
     if (!ht_format_row_bytes(f, o->n_in, &row_bytes)) return;
-    uint32_t n_out = o->n_out;
-    if (n_tokens <= 32 && !o->hot)
-        n_out = (uint32_t)(READ_BYTES / row_bytes / 64 * 64); // out of memory
+    const uint32_t n_out = o->n_out;
+    b.matrix_bytes = (size_t)row_bytes * n_out;
+    b.n_matrices = o->hot ? 1 : READ_BYTES / b.matrix_bytes;
+    if (b.n_matrices == 0 || b.matrix_bytes > READ_BYTES) return;
     if (o->repack && !ht_linear_can_repack(b.k, f, o->n_in, n_out)) return;
     uint8_t *repacked = memory + READ_BYTES; // of the second half of the memory
-    if (o->repack) ht_linear_repack(b.k, f, o->n_in, memory, 0, n_out, repacked);
+    for (size_t i = 0; o->repack && i < b.n_matrices * b.matrix_bytes; i += b.matrix_bytes)
+        ht_linear_repack(b.k, f, o->n_in, memory + i, 0, n_out, repacked + i);
     size_t act = ht_act_row_bytes(ht_linear_act_kind(f), o->n_in);
     uint32_t n_act_rows = n_tokens + 3;
     uint8_t *acts = aligned_alloc(64, act * n_act_rows);
@@ -212,8 +225,9 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
         if (s < best) best = s;
     }
     best /= b.repeat;
-    double macs = (double)n_out * o->n_in * n_tokens / best / 1e9;
-    double bytes = (double)n_out * (double)row_bytes / best / 1e9, top = ceiling_of(f, c);
+    double rows = (double)n_out * (double)b.n_matrices, top = ceiling_of(f, c);
+    double macs = rows * o->n_in * n_tokens / best / 1e9,
+           bytes = rows * (double)row_bytes / best / 1e9;
     printf("%-12s %-7s %4u x %u  %7.1f GMAC/s", kern_level_name(level),
            ht_format_get((uint32_t)f)->name, n_tokens, o->n_in, macs);
     if (top > 0) printf(" %3.0f%%", 100 * macs / top);
