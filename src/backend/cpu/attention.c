@@ -78,13 +78,13 @@ static uint32_t lane_rows(uint32_t n) {
 // Weighted V rows of tile positions [begin, end) for query rows [r0, r1), each rescaled once.
 static void add_values(const struct ht_prepared *p, struct work *w, uint32_t d, uint32_t r0,
                        uint32_t r1, uint32_t begin, uint32_t end) {
-    const struct pages *at = &w->pages;
+    const void *const *next = w->reads ? NULL : w->pages.next_v[0]; // fetched once
     if (begin >= end) return;
-    for (uint32_t n, n_kv = w->task.n_kv; r0 < r1; r0 += n) {
+    for (uint32_t n, n_kv = w->task.n_kv; r0 < r1; r0 += n, next = NULL) {
         n = lane_rows(r1 - r0);
         p->backend->vec.attn_pv[p->c->limits.kv_type](w->seg + (size_t)r0 * d, w->s + r0 * HT_TILE,
-                                                      w->c + r0, n_kv, n / n_kv, d, at->v[0],
-                                                      w->reads ? NULL : at->next_v[0], begin, end);
+                                                      w->c + r0, n_kv, n / n_kv, d, w->pages.v[0],
+                                                      next, begin, end);
         for (uint32_t r = r0; r < r0 + n; r++) w->c[r] = 1.0f;
     }
 }

@@ -264,6 +264,7 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
         n = piece(left);
         WITH_PIECE(n, qk_rows_i16, q, steps, n_rows, d, k, next, begin, end, s)
         q += n * HT_I16_CHUNK, s += n * HT_TILE, steps += n;
+        next = NULL; // fetched once
     }
 }
 
@@ -374,11 +375,12 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, ui
     else
         weight_codes(p, n_kv, n_rows, v, d, begin, end, codes, steps);
     for (uint32_t r = 0, stop = n_rows, n; n_kv > 0; n_kv--, stop += n_rows) {
+        const void *const *then = next; // fetched once
         for (uint32_t g = begin; next && g < end; g++)
             fetch(ht_i16_v_steps(next[g], d), 64 * (g % HT_PAGE_GROUPS));
-        for (; r < stop; r += n) {
+        for (; r < stop; r += n, then = NULL) {
             n = piece(stop - r);
-            WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, next,
+            WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, then,
                        begin, end)
         }
         v += HT_TILE_PAGES;

@@ -176,6 +176,7 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
         n = piece(left);
         WITH_PIECE(n, qk_rows, type, q, n_rows, d, k, next, begin, end, s)
         q += n * HT_LANES, s += n * HT_TILE;
+        next = NULL; // fetched once
     }
 }
 
@@ -264,6 +265,7 @@ static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, cons
         n = piece(n_rows);
         WITH_PIECE(n, pv_rows, type, acc, p, c, d, v, next, begin, end)
         acc += (size_t)n * d, p += n * HT_TILE, c += n;
+        next = NULL; // fetched once
     }
 }
 

@@ -111,5 +111,5 @@ bool ht_asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job
 }
 
 bool ht_asks_next_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    return job->repacked && k->ask_pages && (job->n_tokens == 1 || page_by_page(k, job));
+    return page_by_page(k, job) || (k->ask_pages && job->repacked && job->n_tokens == 1);
 }

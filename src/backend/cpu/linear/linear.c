@@ -31,10 +31,6 @@ struct scratch {
     float *acc;    // [1, or BAND_GROUPS][HT_LINEAR_TOKENS or fewer][32], and at least HELD_SUMS
 };
 
-static const struct ht_format_info *info_of(enum ht_format f) {
-    return ht_format_get((uint32_t)f);
-}
-
 // Weights of a row that fill a panel; twice as many floats where they stay as short as in the file.
 static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
     switch (ht_linear_act_kind(f)) {
@@ -205,7 +201,7 @@ static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_j
     struct ht_panel panel = s->panel;
     panel.in_place = rows;
     panel.part_bytes = k->lanes * ht_weight_bytes(job->format, job->n_in);
-    f->pack(info_of(job->format), rows, stride, t->n_k, &panel);
+    f->pack(ht_format_get((uint32_t)job->format), rows, stride, t->n_k, &panel);
     f->tile(&panel, t);
 }
 
