@@ -271,7 +271,8 @@ def interleave(columns, rounds, state=None, memory=False):
     """Calls every column's function once a round; one that fails is said and left out, but there
     is nothing to say of a level that does not repack. state: a function that tells how the machine
     is, which turns are chosen by; memory: also by how fast that is read. Returns results by column
-    (None: it failed), and the speeds they had where memory decided."""
+    (None: it failed), the speeds they had where memory decided, and which turns count, if not all
+    that there were or not all of them undisturbed."""
     turns, failed, known = {name: [] for name in columns}, set(), (0, True)
     for _ in range(rounds * TRIES if state else rounds):
         now = state() if state else known
@@ -296,7 +297,15 @@ def interleave(columns, rounds, state=None, memory=False):
             break
     found = {name: [t[2] for t in of] for name, of in kept.items()}
     speeds = [x[0] for of in kept.values() for t in of for x in t[:2]] if memory else []
-    return found | dict.fromkeys(failed), speeds
+    return found | dict.fromkeys(failed), speeds, which_count(turns, kept)
+
+
+def which_count(turns, kept):
+    n_all, n = (sum(map(len, of.values())) for of in (turns, kept))
+    disturbed = any(not (t[0][1] and t[1][1]) for of in kept.values() for t in of)
+    if n < n_all or disturbed:
+        return f'{n} of {n_all} turns' + (', some beside a neighbour' if disturbed else '')
+    return ''
 
 
 def spread(values, better='more'):
@@ -334,7 +343,7 @@ def best_set(row, found, program, key):
     return flags, sets[flags]
 
 
-def table_row(row, what, found, key, bars, speeds):
+def table_row(row, what, found, key, bars, speeds, turns=''):
     flags, ours = best_set(row, found, 'hearth', key)
     cells = [what, '-', '']
     if ours:
@@ -346,6 +355,8 @@ def table_row(row, what, found, key, bars, speeds):
         if any(speeds):
             low, high = f'{min(speeds):.0f}', f'{max(speeds):.0f}'
             cells[2] += f'; memory {low if low == high else low + " to " + high} GB/s'
+    if turns:
+        cells[2] += ('; ' if cells[2] else '') + turns
     for peer, bar in zip(PEERS, bars[1:]):
         flags, theirs = best_set(row, found, peer, key)
         if not theirs:
@@ -371,15 +382,16 @@ def measure_row(a, row, hearth, peers):
     columns = {('hearth', flags): lambda flags=flags: hearth.measure(row, model, flags)
                for flags in FLAGS['hearth']['bench' if row.kind in BENCHED else 'run']}
     columns |= peer_columns(a, row, peers, FLAGS)
-    found, speeds = interleave(columns, a.rounds, hearth.state, row.kind in ('generate', 'seqs'))
-    table_row(row, row.what, found, 'value', row.bars, speeds)
+    found, speeds, turns = interleave(columns, a.rounds, hearth.state,
+                                      row.kind in ('generate', 'seqs'))
+    table_row(row, row.what, found, 'value', row.bars, speeds, turns)
     if row.kind == 'seqs':
         table_row(row, 'the same with their prompts', found, 'all', (None,) * 3, speeds)
 
 
 def choose(a, row, peers):
     """A line for each set of flags of each peer."""
-    found, _ = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
+    found, _, _ = interleave(peer_columns(a, row, peers, CANDIDATES), a.rounds)
     for (key, flags), results in found.items():
         cell = spread([r['value'] for r in results], row.better) if results else '-'
         print(f'| {row.what} | {PEERS[key]} | {flags or "as it comes"} | {cell} {row.unit} |',
