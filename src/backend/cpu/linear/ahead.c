@@ -111,5 +111,6 @@ bool ht_asks_pages(const struct ht_linear_kernels *k, const struct ht_linear_job
 }
 
 bool ht_asks_next_pages(const struct ht_linear_kernels *k, const struct ht_linear_job *job) {
-    return page_by_page(k, job) || (k->ask_pages && job->repacked && job->n_tokens == 1);
+    return k->ask_pages && job->repacked &&
+           (job->n_tokens == 1 || ht_page_by_page(job->format, job->n_tokens));
 }
