@@ -186,12 +186,15 @@ static void bench_one(const struct options *o, int level, enum ht_format f, uint
     if (!ht_format_row_bytes(f, o->n_in, &row_bytes)) return;
     const uint32_t n_out = o->n_out;
     b.matrix_bytes = (size_t)row_bytes * n_out;
+    if (b.matrix_bytes > READ_BYTES) {
+        printf("%s: a matrix of %u x %u does not fit %zu MB\n", ht_format_get((uint32_t)f)->name,
+               n_out, o->n_in, READ_BYTES >> 20);
+        return;
+    }
     b.n_matrices = o->hot ? 1 : READ_BYTES / b.matrix_bytes;
-    if (b.n_matrices == 0 || b.matrix_bytes > READ_BYTES) return;
     if (o->repack && !ht_linear_can_repack(b.k, f, o->n_in, n_out)) return;
     uint8_t *repacked = memory + READ_BYTES; // of the second half of the memory
-    for (size_t i = 0; o->repack && i < b.n_matrices * b.matrix_bytes; i += b.matrix_bytes)
-        ht_linear_repack(b.k, f, o->n_in, memory + i, 0, n_out, repacked + i);
+    if (o->repack) ht_linear_repack(b.k, f, o->n_in, memory, 0, b.n_matrices * n_out, repacked);
     size_t act = ht_act_row_bytes(ht_linear_act_kind(f), o->n_in);
     uint32_t n_act_rows = n_tokens + 3;
     uint8_t *acts = aligned_alloc(64, act * n_act_rows);

@@ -246,10 +246,14 @@ TRIES = 4
 ALL_FAST = 0.9
 
 
+def alone(turn):
+    """Whether all threads were as fast as each other before and behind it."""
+    return turn[0][1] and turn[1][1]
+
+
 def undisturbed(turns):
-    """The turns that found all threads as fast as each other before and behind, or all turns, if a
-    column has none."""
-    quiet = {name: [t for t in of if t[0][1] and t[1][1]] for name, of in turns.items()}
+    """The turns that no neighbour slowed down, or all turns, if a column has no such."""
+    quiet = {name: list(filter(alone, of)) for name, of in turns.items()}
     return quiet if all(quiet.values()) else turns
 
 
@@ -301,8 +305,9 @@ def interleave(columns, rounds, state=None, memory=False):
 
 
 def which_count(turns, kept):
+    """How many of all turns were kept, where not all were or some were not alone; else ''."""
     n_all, n = (sum(map(len, of.values())) for of in (turns, kept))
-    disturbed = any(not (t[0][1] and t[1][1]) for of in kept.values() for t in of)
+    disturbed = not all(alone(t) for of in kept.values() for t in of)
     if n < n_all or disturbed:
         return f'{n} of {n_all} turns' + (', some beside a neighbour' if disturbed else '')
     return ''
