@@ -21,6 +21,7 @@
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
 //                         HT_STREAM_TOKENS)
+//   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
@@ -150,19 +151,26 @@ TILE_OFFSET(32, 8)
 #define NIBBLES_32_MIN(tile) tile
 #endif
 
-#define FORMAT(id, name)                                                                           \
-    PACK(static, id, pack_##name)                                                                  \
+#define STREAM(id, name)                                                                           \
     static void stream_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
         streams(id, w, row_bytes, t);                                                              \
     }
+#define FORMAT(id, name)                                                                           \
+    PACK(static, id, pack_##name)                                                                  \
+    STREAM(id, name)
+#ifdef OTHER_Q4_PACKS
+STREAM(HT_Q4_0, q4_0)
+STREAM(HT_Q4_K, q4_k)
+#else
 FORMAT(HT_Q4_0, q4_0)
+FORMAT(HT_Q4_K, q4_k)
+#endif
 FORMAT(HT_Q4_1, q4_1)
 FORMAT(HT_Q5_0, q5_0)
 FORMAT(HT_Q5_1, q5_1)
 FORMAT(HT_Q8_0, q8_0)
 FORMAT(HT_Q2_K, q2_k)
 FORMAT(HT_Q3_K, q3_k)
-FORMAT(HT_Q4_K, q4_k)
 FORMAT(HT_Q5_K, q5_k)
 FORMAT(HT_Q6_K, q6_k)
 FORMAT(HT_IQ4_NL, iq4_nl)
@@ -174,6 +182,7 @@ FORMAT(HT_MXFP4, mxfp4)
 PACK(static, HT_IQ3_S, pack_iq3_s)
 PACK(static, HT_TQ1_0, pack_tq1_0)
 #undef FORMAT
+#undef STREAM
 
 #define RARE(most) ((most) < STREAM_RARE ? (most) : STREAM_RARE)
 

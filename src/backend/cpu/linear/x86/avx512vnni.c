@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The linear kernels of the levels with VNNI: codes are unsigned bytes, vpdpbusd adds four products
 // a lane, and a sum starts at minus the offset's share. avx512vnni multiplies BF16 as f32, and its
-// streams of one token ask by address; avx512bf16 has vdpbf16ps, and asks in the order of reading;
-// amx is as avx512vnni but for tiles of codes with a scale for each 32, and for BF16. No state; any
-// thread.
+// streams of one token ask by address. avx512bf16, which is AMD's, has vdpbf16ps, asks in the order
+// of reading, and multiplies sums in panels of Q4_0 and Q4_K (q8_sums.h). amx is as avx512vnni but
+// for tiles of codes with a scale for each 32, and for BF16. No state; any thread.
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
 #define CODES_SIGNED  0
@@ -13,6 +13,7 @@
 #define PANEL_BACK    1
 #define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
+#define OTHER_Q4_PACKS
 
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
@@ -80,10 +81,11 @@ LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false
       ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, ht_one, 8, 12, ht_one_f16, 4,
       ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),
       ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_NOTHING, HT_ASK_BEHIND, false, false, 32, 32,
-      16, ALL_TOKENS, tile_32, tile_32_min, pack, ht_repacked_pack, tile_32, tile_32_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 16, 16, ht_stream_f16_avx512, 2,
-      ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, false, 16, 32, 16,
+      ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
+      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 16, 16,
+      ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
+      (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       ALL_TOKENS);
 

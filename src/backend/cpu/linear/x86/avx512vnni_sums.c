@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Panels of Q4_0 and Q4_K by products of sums (q8_sums.h), for Zen 5: packers and tiles of the
-// levels with VNNI. No state; any thread.
+// Panels of Q4_0 and Q4_K by products of sums (q8_sums.h), for AMD's processors with VNNI on
+// 512 bits: packers and tiles. No state; any thread.
 #include "backend/cpu/linear/x86/sums.h"
 
 #define CODES_SIGNED 0
