@@ -437,8 +437,10 @@ static void expect_later(const struct shape *s, int level, const struct data *d,
     compute(level, s, &with, y);
     expect_same(s, level, d, y, want);
     uint32_t most_streamed = (s->repacked ? k->repacked : k->format)[s->format].stream_most;
+    // Panels ask so where they ask in turn: of the file's rows only at levels that do by address.
     bool panel = s->n_tokens > most_streamed && s->n_tokens <= 64;
-    if (k->ask_later && panel && s->n_tokens * s->n_in >= 22 * row_bytes) {
+    bool in_turn = s->repacked || k->address_tokens > 0;
+    if (k->ask_later && in_turn && panel && s->n_tokens * s->n_in >= 22 * row_bytes) {
         most = 2 * HT_ROW_GROUP * row_bytes + PIECES * 2 * LINE;
         least = HT_ROW_GROUP * row_bytes;
     }

@@ -95,6 +95,10 @@ bool ht_cpu_wide_units(void) {
     return family >= 0x1a;
 }
 
+bool ht_cpu_amd_512(void) {
+    return made_by("AuthenticAMD") && highest_level() >= HT_CPU_AVX512;
+}
+
 // avx512bf16 multiplies BF16 by vdpbf16ps, which on Intel's processors takes two cycles (Emerald
 // Rapids: 89 GMAC/s of two threads; by f32 179), and asks the memory in the order that suits AMD's.
 enum ht_cpu_level ht_cpu_best_level(void) {
@@ -119,6 +123,10 @@ bool ht_cpu_wide_units(void) {
     return false;
 }
 
+bool ht_cpu_amd_512(void) {
+    return false;
+}
+
 enum ht_cpu_level ht_cpu_best_level(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     if (!(cap & CAP_ASIMD)) return HT_CPU_SCALAR;
@@ -134,6 +142,10 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 #else
 
 bool ht_cpu_wide_units(void) {
+    return false;
+}
+
+bool ht_cpu_amd_512(void) {
     return false;
 }
 

@@ -175,7 +175,7 @@ struct ht_linear_kernels {
     // What streams of repacked weights ask for, for one token, and for more.
     enum ht_ask ask_one, ask_more;
     bool ask_pages;      // pages of weights are asked for ahead (linear.c)
-    bool ask_later;      // panels ask for struct ht_linear_later, too
+    bool ask_later;      // panels that ask in turn do so for struct ht_linear_later, too
     bool signed_codes;   // of repacked Q8_0: as the file's; else + 128
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
     // n_in floats to blocks that lie dst_step bytes apart (64 in a prepared row).

@@ -81,7 +81,7 @@ LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false
       ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, ht_one, 8, 12, ht_one_f16, 4,
       ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),
       ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, false, 16, 32, 16,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
       ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 16, 16,
       ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
