@@ -119,14 +119,6 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 #define CAP2_I8MM   (1ul << 13)
 #define CAP2_BF16   (1ul << 14)
 
-bool ht_cpu_wide_units(void) {
-    return false;
-}
-
-bool ht_cpu_amd_512(void) {
-    return false;
-}
-
 enum ht_cpu_level ht_cpu_best_level(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     if (!(cap & CAP_ASIMD)) return HT_CPU_SCALAR;
@@ -141,14 +133,6 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 
 #else
 
-bool ht_cpu_wide_units(void) {
-    return false;
-}
-
-bool ht_cpu_amd_512(void) {
-    return false;
-}
-
 enum ht_cpu_level ht_cpu_best_level(void) {
     return HT_CPU_SCALAR;
 }
@@ -157,6 +141,16 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
     return l == HT_CPU_SCALAR;
 }
 
+#endif
+
+#if !defined(__x86_64__) // who makes the processor matters there alone
+bool ht_cpu_wide_units(void) {
+    return false;
+}
+
+bool ht_cpu_amd_512(void) {
+    return false;
+}
 #endif
 
 const char *ht_cpu_level_name(enum ht_cpu_level l) {
