@@ -139,9 +139,10 @@ struct ht_tile_args {
 };
 typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 
-// Pack and tile in one, in registers, for at most stream_tokens tokens; n_tokens is one of
-// ht_stream_tokens. It reads `lanes` rows side by side and meanwhile asks for those that are read
-// next; its first ones should be on their way. t->ahead is known: its own rows if nothing else.
+// Pack and tile in one, in registers, for at most stream_tokens tokens: of repacked rows any
+// number, of others one of ht_stream_tokens. It reads `lanes` rows side by side and meanwhile asks
+// for those that are read next; its first ones should be on their way. t->ahead is known: its own
+// rows if nothing else.
 typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t);
 
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
@@ -150,7 +151,8 @@ typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 typedef void ht_act_q8_fn(const struct ht_tops *tops, const float *x, uint32_t n_in,
                           struct ht_act_q8 *dst, size_t dst_step);
 
-// The numbers of tokens that streams are made for, up to 16: n or the next one.
+// The numbers of tokens that streams of rows as the file has them are made for, up to 16: n or the
+// next one.
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 4 ? n : n <= 8 ? (n + 1) & ~1u : n <= 12 ? 12 : 16;
 }

@@ -164,18 +164,23 @@ static const uint8_t *tail_copy(const uint8_t *w, size_t row_bytes, uint32_t n_r
     return tail;
 }
 
+// How many tokens a stream computes for n: so many, or as many as it is made for next.
+static uint32_t streamed(const struct ht_linear_job *job, uint32_t n) {
+    return job->repacked ? n : ht_stream_tokens(n);
+}
+
 // As few passes of as equal numbers of tokens as streams are made for; all but the first find the
 // weights in the cache.
-static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows, size_t stride,
+static void stream_passes(const struct block *b, const uint8_t *rows, size_t stride,
                           const struct ht_tile_args *all) {
     struct ht_tile_args t = *all;
-    uint32_t most = f->stream_tokens, n_passes = (all->n_tokens + most - 1) / most;
+    uint32_t most = b->f->stream_tokens, n_passes = (all->n_tokens + most - 1) / most;
     for (uint32_t left = all->n_tokens; left > 0; left -= t.n_tokens) {
-        t.n_tokens = ht_stream_tokens((left + n_passes - 1) / n_passes);
-        while (t.n_tokens > left || t.n_tokens > most || ht_stream_tokens(t.n_tokens) != t.n_tokens)
+        t.n_tokens = streamed(b->job, (left + n_passes - 1) / n_passes);
+        while (t.n_tokens > left || t.n_tokens > most || streamed(b->job, t.n_tokens) != t.n_tokens)
             t.n_tokens--;
         if (n_passes > 1) n_passes--;
-        f->stream(rows, stride, &t);
+        b->f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
         t.from += t.n_tokens * t.from_stride;
         t.to += t.n_tokens * t.to_stride;
@@ -186,8 +191,8 @@ static void stream_passes(const struct ht_linear_format *f, const uint8_t *rows,
 // passes are for one more, and their activations may be read.
 static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
                            uint32_t token, uint32_t n_tokens) {
-    uint32_t n = ht_stream_tokens(n_tokens);
-    if (n > f->stream_tokens) n = (n_tokens + 1) & ~1u;
+    uint32_t n = streamed(job, n_tokens);
+    if (n > f->stream_tokens && !job->repacked) n = (n_tokens + 1) & ~1u;
     return n <= f->stream_most && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
@@ -322,7 +327,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
             ht_ahead_rows(&t, last ? next : (struct ht_linear_next){w + n_next, b->row_bytes},
                           n_bytes);
         if (stream) {
-            stream_passes(b->f, rows, stride, &t);
+            stream_passes(b, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(b->k, stride, t.n_tokens);

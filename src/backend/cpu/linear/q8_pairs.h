@@ -247,13 +247,15 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
 
 INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
-    switch (t->n_tokens) { // those of ht_stream_tokens
+    switch (t->n_tokens) {
     case 1: stream(f, 1, w, row_bytes, t); break;
     case 2: stream(f, 2, w, row_bytes, t); break;
     case 3: stream(f, 3, w, row_bytes, t); break;
     case 4: stream(f, 4, w, row_bytes, t); break;
 #if PAIRS_TOKENS > 4
+    case 5: stream(f, 5, w, row_bytes, t); break;
     case 6: stream(f, 6, w, row_bytes, t); break;
+    case 7: stream(f, 7, w, row_bytes, t); break;
     case 8: stream(f, 8, w, row_bytes, t); break;
 #endif
     default: break;

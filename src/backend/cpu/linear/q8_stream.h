@@ -10,15 +10,14 @@
 // Q4_0 is read four blocks at a time (rows.h).
 #define FOURS (LANES == 16)
 
-// Formats that are read in steps of four blocks or more run out of registers, and of code size,
+// Most formats' streams take so many tokens: code for more is not worth its size, but of Q8_0.
+// Those that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
-#define STREAM_FEW  (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
-#define STREAM_Q5_K (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
+#define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
+#define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+#define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
 // In two passes, where one is for many tokens; two of two take half as long again as a panel.
 #define STREAM_Q5_K_MOST (STREAM_TOKENS < 6 ? STREAM_TOKENS : 12)
-#define STREAM_NARROW    (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
-// Formats that few files have: code for more tokens is not worth its size.
-#define STREAM_RARE (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -193,15 +192,10 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 
 // The most tokens that a format's stream takes.
 INLINE uint32_t stream_limit(const uint32_t f) {
-    if (shape_of(f).step >= 4) return f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
-    if (f == HT_Q4_1 || f == HT_Q5_0 || f == HT_Q5_1) return STREAM_RARE;
-    if (f == HT_IQ4_NL || f == HT_IQ4_XS || f == HT_MXFP4) return STREAM_RARE;
-    return f == HT_Q5_K ? STREAM_Q5_K : STREAM_TOKENS;
-}
-
-// Whether so many tokens of a format are multiplied four blocks at a time.
-INLINE bool by_fours(const uint32_t f, const uint32_t n) {
-    return f == HT_Q4_0 && FOURS && n <= STREAM_NARROW;
+    if (f == HT_Q8_0) return STREAM_TOKENS;
+    if (f == HT_Q5_K) return STREAM_Q5_K;
+    if (f == HT_Q4_0 && FOURS) return STREAM_FEW; // of what does not go by fours
+    return shape_of(f).step < 4 || f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
 }
 
 INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
@@ -209,8 +203,7 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n) && (!by_fours(f, n) || (n) <= STREAM_FEW))                                    \
-            stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                                         \
+        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
@@ -226,21 +219,20 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
 #undef STREAM_OF
 }
 
-// Q4_0 goes by fours but for rows that end within four blocks, and for more tokens.
+// Q4_0 goes by fours but for rows that end within four blocks.
 INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
     if (f != HT_Q4_0 || !FOURS) {
         streams_as(f, w, row_bytes, t);
         return;
     }
-    const bool few = by_fours(f, t->n_tokens);
-    if (few && t->n_k % 128 == 0) {
+    if (t->n_k % 128 == 0) {
         streams_as(Q4_0_FOURS, w, row_bytes, t);
         return;
     }
     struct ht_tile_args some = *t;
     for (uint32_t left = t->n_tokens; left > 0; left -= some.n_tokens) {
-        some.n_tokens = few && left > STREAM_FEW ? STREAM_FEW : left;
+        some.n_tokens = left > STREAM_FEW ? STREAM_FEW : left;
         streams_as(f, w, row_bytes, &some);
         some.act += some.n_tokens * some.act_stride;
         some.from += some.n_tokens * some.from_stride;

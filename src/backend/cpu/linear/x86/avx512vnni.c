@@ -83,7 +83,7 @@ LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false
       ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
 LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
-      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 16, 16,
+      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 8, 16,
       ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
@@ -127,7 +127,7 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
 
 LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32_amx,
       tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
-      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, ht_one, 16, 16, ht_one_f16, 2,
+      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, ht_one, 8, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
        HT_STREAM_BF16_AMX),

@@ -57,7 +57,9 @@ INLINE void streams(const enum ht_format f, const uint8_t *w, size_t row_bytes,
 #if MOST > 3
     case 3: stream(f, 3, w, row_bytes, t); break;
     case 4: stream(f, 4, w, row_bytes, t); break;
+    case 5: stream(f, 5, w, row_bytes, t); break;
     case 6: stream(f, 6, w, row_bytes, t); break;
+    case 7: stream(f, 7, w, row_bytes, t); break;
 #endif
     default: stream(f, MOST, w, row_bytes, t); break;
     }
