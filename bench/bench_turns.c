@@ -3,12 +3,12 @@
 // model, so that what the machine does to one it does to the other. Good to one per cent, where two
 // programs after each other are good to five. Not part of the program:
 //   ninja -C build bench_turns
-//   build/bench/bench_turns MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so[@LEVEL]...
+//   build/bench/bench_turns MODEL.gguf prompt|generate|seqs N[xDEPTH] SECONDS [+]LIB.so[@LEVEL]...
 // prompt: a turn is a whole prompt of N tokens. generate: a turn is one token, behind N others.
-// seqs: a turn is a token of each of N sequences, behind 128 others. "+" in front of a library
-// repacks the weights, "@avx2" behind it caps the CPU level. Each line: the median of all turns in
-// ms, and the median over all rounds of a turn's time by that of the first library in the same
-// round. A copy of the first library as another one shows what chance makes of it.
+// seqs: a turn is a token of each of N sequences, behind DEPTH (128) others. "+" in front of a
+// library repacks the weights, "@avx2" behind it caps the CPU level. Each line: the median of all
+// turns in ms, and the median over all rounds of a turn's time by that of the first library in the
+// same round. A copy of the first library as another one shows what chance makes of it.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #include "hearth/hearth.h"
 
-enum { MAX_LIBS = 16, SEQS_DEPTH = 128, RUN = 32, MAX_SEQS = 256 };
+enum { MAX_LIBS = 16, SEQS_DEPTH = 128, RUN = 32, MAX_SEQS = 256, MAX_DEPTH = 1 << 20 };
 
 // What is used of a library.
 #define CALLS(X)                                                                                   \
@@ -71,7 +71,9 @@ static void check(const struct lib *l, enum hearth_status s, const struct hearth
 static void load(struct lib *l, const char *model, const struct job *j) {
     struct hearth_engine_options o;
     struct hearth_error err;
-    void *so = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
+    char path[4096]; // a name alone would be looked for elsewhere
+    snprintf(path, sizeof path, "%s%s", strchr(l->path, '/') ? "" : "./", l->path);
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!so) stop(l->path, dlerror());
 #define CALL_FIND(name)                                                                            \
     *(void **)&l->name = dlsym(so, #name);                                                         \
@@ -179,7 +181,7 @@ static double median(double *v, size_t n) {
 static void print(const struct job *j) {
     size_t n = j->n_rounds;
     double *v = malloc((n + 1) * sizeof(*v));
-    if (!v || n == 0) stop("rounds", "none: give it more seconds");
+    if (!v || n == 0) stop("rounds", "none counted: the time ended in the first one");
     printf("%zu rounds\n", n);
     for (size_t i = 0; i < j->n_libs; i++) {
         const struct lib *l = &j->libs[i];
@@ -194,15 +196,18 @@ static void print(const struct job *j) {
 
 int main(int argc, char **argv) {
     static struct job j;
-    size_t n = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+    char *rest = NULL;
+    size_t depth = SEQS_DEPTH, n = argc > 3 ? strtoul(argv[3], &rest, 10) : 0;
     bool seqs = argc > 2 && strcmp(argv[2], "seqs") == 0;
     bool prompt = argc > 2 && strcmp(argv[2], "prompt") == 0;
-    if (argc < 6 || argc > 5 + MAX_LIBS || n == 0 || (seqs && n > MAX_SEQS) ||
+    if (seqs && rest && *rest == 'x') depth = strtoul(rest + 1, &rest, 10);
+    if (argc < 6 || argc > 5 + MAX_LIBS || n == 0 || n > MAX_DEPTH || *rest != '\0' ||
+        (seqs && (n > MAX_SEQS || depth == 0 || depth > MAX_DEPTH)) ||
         (!seqs && !prompt && strcmp(argv[2], "generate") != 0))
-        stop("usage", "MODEL.gguf prompt|generate|seqs N SECONDS [+]LIB.so[@LEVEL]...");
+        stop("usage", "MODEL.gguf prompt|generate|seqs N[xDEPTH] SECONDS [+]LIB.so[@LEVEL]...");
     j.generate = !prompt;
     j.n_seqs = seqs ? n : 1;
-    j.n = seqs ? SEQS_DEPTH : n;
+    j.n = seqs ? depth : n;
     for (int i = 5; i < argc; i++) {
         struct lib *l = &j.libs[j.n_libs++];
         l->repack = argv[i][0] == '+';

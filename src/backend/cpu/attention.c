@@ -158,11 +158,10 @@ static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
 // all, as linear steps of more ask for a part of what it would read (set_later).
 static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        struct ht_attn_task task) {
-    enum { QUERIES = 8, POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
+    enum { POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
     uint32_t pos = task.tile->pos;
-    return p->backend->reads_runs && ht_cpu_n_queries(p, s) <= QUERIES &&
-           task.tile->n_tokens == 1 && task.n_kv == p->c->kv_together &&
-           pos - ht_attn_first_seen(s, pos) >= POSITIONS &&
+    return ht_cpu_n_queries(p, s) <= p->backend->read_queries && task.tile->n_tokens == 1 &&
+           task.n_kv == p->c->kv_together && pos - ht_attn_first_seen(s, pos) >= POSITIONS &&
            task.n_kv * p->c->kv_head_bytes >= RUN_BYTES;
 }
 

@@ -144,7 +144,9 @@ struct ht_backend {
     enum ht_cpu_level level;
     struct ht_vec_kernels vec;
     const struct ht_linear_kernels *linear;
-    bool reads_runs; // attention of long contexts reads keys and values before it uses them
+    // Attention of long contexts reads keys and values before it uses them, up to so many queries;
+    // more, or 0: it asks for them.
+    uint32_t read_queries;
     struct ht_team *team;
     char text[128];
 };
