@@ -105,10 +105,10 @@ static void run_gather(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 }
 
 // Rows [begin, end) of every matrix of an expert, for n pairs from pair `at` on. Behind them the
-// thread goes on with the same rows of expert `next`, or HT_NONE.
+// thread goes on with rows of expert `next` from next_begin on, or, if that is HT_NONE, with none.
 struct piece {
     uint32_t expert, next;
-    size_t begin, end, at;
+    size_t begin, end, next_begin, at;
     uint32_t n, n_act_rows;
 };
 
@@ -150,7 +150,8 @@ static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const st
     size_t ffn = p->c->tensors[s->out[0]].width;
     float *gate = ht_cpu_f32(p, s->out[0], thread), *up = ht_cpu_f32(p, s->out[1], thread);
     expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
-    expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->begin), thread);
+    expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->next_begin),
+                thread);
     for (size_t i = e->at; i < e->at + e->n && e->begin < e->end; i++) {
         float *g = gate + i * ffn + e->begin;
         p->backend->vec.act_mul(s->act, g, up + i * ffn + e->begin, (uint32_t)(e->end - e->begin),
@@ -161,7 +162,7 @@ static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const st
 static void down_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
                       const uint8_t *act, int thread) {
     expert_rows(p, s, s->w[2], e, act, ht_cpu_f32(p, s->out[0], thread),
-                rows_from(p, s, s->w[2], e->next, e->begin), thread);
+                rows_from(p, s, s->w[2], e->next, e->next_begin), thread);
 }
 
 // One token: the experts in rank order, each divided over the threads by rows.
@@ -173,6 +174,7 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     struct piece e = {.n = 1};
     ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &e.begin,
                   &e.end);
+    e.next_begin = e.begin;
     for (uint32_t j = 0; j < s->n_used; j++) {
         e.expert = (uint32_t)ids[j];
         e.next = j + 1 < s->n_used ? (uint32_t)ids[j + 1] : HT_NONE;
@@ -184,25 +186,34 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     }
 }
 
-// Many tokens: pieces of (expert, rows), taken one by one since experts differ in tokens.
+// The next of so many pieces that nobody has taken and that has pairs, or one past the last.
+static size_t take_piece(atomic_uint *taken, const struct groups *g, size_t n_pieces, size_t n) {
+    size_t i;
+    do i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed);
+    while (i < n && g->start[i / n_pieces] == g->start[i / n_pieces + 1]);
+    return i;
+}
+
+// Many tokens: pieces of (expert, rows), taken one by one since experts differ in tokens, each
+// before the work on the one in front, which then asks for its first rows.
 static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     bool down = s->op == HT_CPU_MOE_DOWN;
     struct groups g = groups_at(p, s, s->in[2]);
     uint32_t act_tensor = down ? s->in[0] : s->in[3];
     size_t width = p->c->tensors[s->out[0]].width, piece = 4 * HT_ROW_GROUP;
     size_t n_pieces = (width + piece - 1) / piece;
-    size_t bytes = p->c->tensors[act_tensor].row_bytes / s->n_used, i;
+    size_t bytes = p->c->tensors[act_tensor].row_bytes / s->n_used, n = s->n_experts * n_pieces;
     const uint8_t *act = ht_cpu_rows_at(p, act_tensor, thread);
     atomic_uint *taken = &p->counters[s - p->c->steps];
-    while ((i = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed)) <
-           s->n_experts * n_pieces) {
+    for (size_t then, i = take_piece(taken, &g, n_pieces, n); i < n; i = then) {
+        then = take_piece(taken, &g, n_pieces, n);
         struct piece e = {.expert = (uint32_t)(i / n_pieces), .next = HT_NONE};
+        if (then < n) e.next = (uint32_t)(then / n_pieces), e.next_begin = then % n_pieces * piece;
         e.at = g.start[e.expert];
         e.n = g.start[e.expert + 1] - (uint32_t)e.at;
         e.n_act_rows = ht_cpu_max_rows(p, act_tensor) * s->n_used - (uint32_t)e.at;
         e.begin = i % n_pieces * piece;
         e.end = e.begin + piece < width ? e.begin + piece : width;
-        if (e.n == 0) continue;
         if (down)
             down_rows(p, s, &e, act + e.at * bytes, thread);
         else
