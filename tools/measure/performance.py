@@ -70,6 +70,11 @@ def make_rows():
         for seqs, llama, ik in ((8, 5, 3), (16, 5, 5), (32, 6, 6)):
             add(f'seqs-{seqs}', f'{seqs} sequences', 'seqs', fmt, (None, llama, ik), n=32,
                 depth=128, seqs=seqs, reps=1)
+    none = None, None, None  # experts have no bars
+    add('generate-moe', 'generate 64, experts', 'generate', 'q4_k_m', none, shape='moe', n=64)
+    add('prompt-512-moe', 'prompt of 512, experts', 'prompt', 'q4_k_m', none, shape='moe', n=512)
+    add('seqs-8-moe', '8 sequences, experts', 'seqs', 'q4_k_m', none, shape='moe', n=32, depth=128,
+        seqs=8, reps=1)
     add('first-token', 'start to first token, prompt of 512', 'run', 'q4_k_m', (None, 0.25, 0.5),
         unit='ms', n=1, better='less')
     add('memory', 'peak memory, 512 + 128, context 4096', 'run', 'q4_0', (1, 0.6, 1), unit='MB',

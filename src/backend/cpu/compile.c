@@ -220,14 +220,18 @@ static uint32_t add_epilogue(struct ht_builder *b, struct ht_cpu_step *l, const 
     return 1;
 }
 
+void ht_builder_need_piece(struct ht_builder *b, uint32_t n, uint64_t width) {
+    struct ht_compiled *c = b->c;
+    uint64_t bytes = (ht_cpu_piece_bytes(n, width, c->limits.max_tokens) + 63) & ~63ull;
+    if (bytes > c->piece_bytes) c->piece_bytes = bytes;
+}
+
 // Outputs that only their thread reads, piece by piece, have no place in scratch.
 static void keep_pieces(struct ht_builder *b, const struct ht_cpu_step *l) {
     struct ht_compiled *c = b->c;
     if (l->prep == HT_NONE || b->status != HEARTH_OK) return;
     for (uint32_t k = 0; k < l->n_linear; k++) c->tensors[l->out[k]].n_bytes = 0;
-    uint64_t width = c->tensors[l->out[0]].width;
-    uint64_t bytes = (ht_cpu_piece_bytes(l->n_linear, width, c->limits.max_tokens) + 63) & ~63ull;
-    if (bytes > c->piece_bytes) c->piece_bytes = bytes;
+    ht_builder_need_piece(b, l->n_linear, c->tensors[l->out[0]].width);
 }
 
 static uint32_t add_linear(struct ht_builder *b, uint32_t i) {

@@ -35,6 +35,8 @@ bool ht_builder_only_for(const struct ht_builder *b, uint32_t t, uint32_t j);
 struct ht_cpu_norm ht_builder_norm(const struct ht_step *s);
 // Makes what is missing of the prepared rows that readers of plan tensor t want, step i first.
 void ht_builder_need_prepared(struct ht_builder *b, uint32_t t, uint32_t i, uint32_t layer);
+// Makes room in each thread's memory for pieces of n outputs of a width (exec.h).
+void ht_builder_need_piece(struct ht_builder *b, uint32_t n, uint64_t width);
 // Prepared rows of plan tensor t, to be made by the step that makes t in pieces of `unit` columns:
 // possible where all that its readers (from plan step i on) want is rows of one kind, which is
 // stored then; blocks of 32 do not know of each other. HT_NONE where it is not.

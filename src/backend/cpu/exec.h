@@ -34,7 +34,7 @@ enum ht_cpu_op {
     HT_CPU_MOE_ROUTE,
     HT_CPU_MOE_GROUP,  // sorts this batch's (token, rank) pairs by expert
     HT_CPU_MOE_GATHER, // prepared activations in that order
-    HT_CPU_MOE_UP,     // gate and up rows of the experts, with the activation
+    HT_CPU_MOE_UP, // gate and up rows of the experts, with the activation; many tokens' prepared
     HT_CPU_MOE_PREP,
     HT_CPU_MOE_DOWN,
     HT_CPU_MOE_SUM,
@@ -321,6 +321,9 @@ void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int t
 // Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one
 // that finishes heads.
 uint64_t ht_cpu_piece_bytes(uint32_t n_linear, uint64_t width, uint32_t max_tokens);
+// Columns of so many, of outputs of that width, that are prepared at once: few tokens take several
+// groups of rows of a matrix, one after the other, before the next matrix; one token all.
+size_t ht_cpu_piece_columns(size_t n_columns, size_t width, uint32_t n_tokens);
 uint64_t ht_cpu_heads_bytes(uint64_t width, uint32_t head_dim, uint32_t max_tokens);
 // Asks for the first weights that the thread will want behind the barrier in front of s.
 void ht_cpu_fetch_ahead(const struct ht_prepared *p, const struct ht_cpu_step *s, int thread);

@@ -112,12 +112,11 @@ static struct ht_linear_next behind(const struct ht_prepared *p, const struct ht
 #define PREPARED_VALUES 2048
 #define PREPARED_FEW    16
 
-// Columns that are prepared at once: few tokens take several groups of rows of a matrix, one after
-// the other, before the next matrix; one token all. As many values as ht_cpu_piece_bytes counts.
-static size_t prepared_columns(struct range whole, size_t width, uint32_t n_tokens) {
+// As many values as ht_cpu_piece_bytes counts.
+size_t ht_cpu_piece_columns(size_t n_columns, size_t width, uint32_t n_tokens) {
     size_t most = width < PREPARED_VALUES ? width : PREPARED_VALUES;
     size_t n = most / n_tokens / HT_ROW_GROUP * HT_ROW_GROUP;
-    if (n_tokens == 1) return whole.end - whole.begin;
+    if (n_tokens == 1) return n_columns;
     return n > 0 && n_tokens <= PREPARED_FEW ? n : HT_ROW_GROUP;
 }
 
@@ -126,7 +125,8 @@ static void run_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, str
                          struct range rows, struct ht_linear_next then, int thread) {
     const struct ht_linear_kernels *k = p->backend->linear;
     uint32_t n_tokens = (uint32_t)(rows.end - rows.begin);
-    size_t most = prepared_columns(whole, p->c->tensors[s->out[0]].width, n_tokens);
+    size_t width = p->c->tensors[s->out[0]].width;
+    size_t most = ht_cpu_piece_columns(whole.end - whole.begin, width, n_tokens);
     size_t row_bytes = p->c->tensors[s->prep].row_bytes;
     struct range r = {0};
     while (next_piece(whole, most, &r)) {

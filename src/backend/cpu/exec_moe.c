@@ -121,8 +121,20 @@ static struct ht_linear_next rows_from(const struct ht_prepared *p, const struct
                                    row_bytes};
 }
 
+// Where outputs of a piece's first pair go: column `first` is y[0].
+struct place {
+    float *y;
+    size_t first, stride;
+};
+
+static struct place in_tensor(const struct ht_prepared *p, uint32_t tensor, const struct piece *e,
+                              int thread) {
+    size_t width = p->c->tensors[tensor].width;
+    return (struct place){ht_cpu_f32(p, tensor, thread) + e->at * width, 0, width};
+}
+
 static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint32_t weight,
-                        const struct piece *e, const uint8_t *act, float *y,
+                        const struct piece *e, const uint8_t *act, struct place to,
                         struct ht_linear_next then, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[weight];
     if (e->begin >= e->end) return;
@@ -135,8 +147,9 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
         .act = act,
         .n_tokens = e->n,
         .n_act_rows = e->n_act_rows,
-        .y = y + e->at * w->ne[1],
-        .y_stride = w->ne[1],
+        .y = to.y,
+        .y_first = (uint32_t)to.first,
+        .y_stride = to.stride,
         .then = then,
         .asked = &ht_cpu_own_asked(p, thread)->linear,
     };
@@ -147,21 +160,53 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
 // Gate and up, and their product.
 static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
                     const uint8_t *act, int thread) {
-    size_t ffn = p->c->tensors[s->out[0]].width;
-    float *gate = ht_cpu_f32(p, s->out[0], thread), *up = ht_cpu_f32(p, s->out[1], thread);
+    struct place gate = in_tensor(p, s->out[0], e, thread), up = in_tensor(p, s->out[1], e, thread);
     expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
     expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->next_begin),
                 thread);
-    for (size_t i = e->at; i < e->at + e->n && e->begin < e->end; i++) {
-        float *g = gate + i * ffn + e->begin;
-        p->backend->vec.act_mul(s->act, g, up + i * ffn + e->begin, (uint32_t)(e->end - e->begin),
-                                g);
+    for (size_t i = 0; i < e->n && e->begin < e->end; i++) {
+        float *g = gate.y + i * gate.stride + e->begin;
+        p->backend->vec.act_mul(s->act, g, up.y + i * up.stride + e->begin,
+                                (uint32_t)(e->end - e->begin), g);
+    }
+}
+
+// The same, some columns at a time, which nobody reads but as prepared rows.
+static void up_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *all,
+                        const uint8_t *act, int thread) {
+    const struct ht_linear_kernels *k = p->backend->linear;
+    size_t row_bytes = p->c->tensors[s->prep].row_bytes / s->n_used;
+    size_t act_bytes = p->c->tensors[s->in[3]].row_bytes / s->n_used;
+    struct piece e = *all; // a part of it, and what comes then
+    for (uint32_t left = all->n; left > 0; left -= e.n, act += e.n * act_bytes, e.at += e.n) {
+        e.n = ht_linear_together(left);
+        e.n_act_rows = all->n_act_rows - (all->n - left);
+        size_t most =
+            ht_cpu_piece_columns(all->end - all->begin, p->c->tensors[s->out[0]].width, e.n);
+        for (e.begin = all->begin; e.begin < all->end; e.begin = e.end) {
+            e.end = e.begin + most < all->end ? e.begin + most : all->end;
+            bool last = e.end == all->end, very_last = last && left == e.n;
+            e.next = very_last ? all->next : all->expert;
+            e.next_begin = very_last ? all->next_begin : last ? all->begin : e.end;
+            size_t n = e.end - e.begin;
+            struct place gate = {ht_cpu_own_piece(p, thread), e.begin, n}, up = gate;
+            up.y += e.n * n;
+            expert_rows(p, s, s->w[0], &e, act, gate, rows_from(p, s, s->w[1], e.expert, e.begin),
+                        thread);
+            expert_rows(p, s, s->w[1], &e, act, up, rows_from(p, s, s->w[0], e.next, e.next_begin),
+                        thread);
+            p->backend->vec.act_mul(s->act, gate.y, up.y, (uint32_t)(e.n * n), gate.y);
+            ht_act_prepare_columns(k, s->kind, gate.y, e.n, (uint32_t)n,
+                                   ht_cpu_rows_at(p, s->prep, 0) + e.at * row_bytes +
+                                       ht_act_bytes(k, s->kind, e.begin),
+                                   row_bytes);
+        }
     }
 }
 
 static void down_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
                       const uint8_t *act, int thread) {
-    expert_rows(p, s, s->w[2], e, act, ht_cpu_f32(p, s->out[0], thread),
+    expert_rows(p, s, s->w[2], e, act, in_tensor(p, s->out[0], e, thread),
                 rows_from(p, s, s->w[2], e->next, e->next_begin), thread);
 }
 
@@ -216,18 +261,21 @@ static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
         e.end = e.begin + piece < width ? e.begin + piece : width;
         if (down)
             down_rows(p, s, &e, act + e.at * bytes, thread);
+        else if (s->prep != HT_NONE)
+            up_prepared(p, s, &e, act + e.at * bytes, thread);
         else
             up_rows(p, s, &e, act + e.at * bytes, thread);
     }
 }
 
 static void run_hidden_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    uint32_t ffn = p->c->tensors[s->in[0]].width;
+    if (p->mode == HT_CPU_MANY && s->prep != HT_NONE) return; // MOE_UP made them
+    uint32_t ffn = p->c->tensors[s->in[1]].width;
     size_t begin = 0, end = n_pairs(p, s);
     size_t bytes = p->c->tensors[s->out[0]].row_bytes / s->n_used;
     if (p->mode == HT_CPU_MANY) ht_team_share(end, 1, thread, p->c->n_threads, &begin, &end);
     for (size_t i = begin; i < end; i++)
-        ht_act_prepare(p->backend->linear, s->kind, ht_cpu_f32(p, s->in[0], thread) + i * ffn, ffn,
+        ht_act_prepare(p->backend->linear, s->kind, ht_cpu_f32(p, s->in[1], thread) + i * ffn, ffn,
                        ht_cpu_rows_at(p, s->out[0], thread) + i * bytes);
 }
 
