@@ -77,6 +77,15 @@ class Eval(WithModel):
                 digests.add(hashlib.sha256(f.read()).hexdigest())
         self.assertEqual(len(digests), 1)
 
+    def test_experts_of_no_whole_blocks(self):
+        """Feed-forwards of 40, whose last columns fill no block of 32: as the reference, however they are cut."""
+        model = tiny.tiny_model(self.path("ragged.gguf"), experts=5, ffn=40)
+        args = ["eval", model, "--tokens", ",".join(str(i * 37 % 260) for i in range(50)), "--kv-type", "f32"]
+        self.ok(*args, "--logits", self.path("ref"), "--backend", "ref")
+        for chunk, threads, among in ((0, 1, 0), (1, 2, 0), (2, 2, 0), (19, 3, 4)):
+            out = self.ok(*args, "--compare", self.path("ref"), "--chunk", chunk, "--threads", threads, "--among", among)
+            self.assertLess(nmse(out), 1e-11, (chunk, threads, among))
+
     def test_repacked_experts(self):
         """Experts in a format that is repacked, which no golden model has: the same bytes."""
         copy, args = self.path("experts.gguf"), ["--tokens", "@" + tiny.shared("golden", "archs", "tokens.txt")]

@@ -89,13 +89,13 @@ DIM, HEADS, FFN, LAYERS = 64, 2, 96, 2
 END = 257  # <|end|>
 
 
-def tiny_entries(arch="llama", heads=HEADS):
+def tiny_entries(arch="llama", heads=HEADS, ffn=FFN):
     tokens = byte_letters() + ["<|begin|>", "<|end|>", "he", "th"]
     types = [1] * 256 + [3, 3, 1, 1]
     return [
         ("general.architecture", arch), ("general.name", "tiny"),
         (arch + ".block_count", LAYERS), (arch + ".context_length", 1 << 20), (arch + ".embedding_length", DIM),
-        (arch + ".feed_forward_length", FFN), (arch + ".attention.head_count", heads),
+        (arch + ".feed_forward_length", ffn), (arch + ".attention.head_count", heads),
         (arch + ".attention.head_count_kv", 1), (arch + ".attention.layer_norm_rms_epsilon", 1e-5),
         (arch + ".rope.dimension_count", DIM // heads), (arch + ".rope.freq_base", 10000.0),
         ("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "gpt-2"), ("tokenizer.ggml.tokens", tokens),
@@ -105,12 +105,19 @@ def tiny_entries(arch="llama", heads=HEADS):
     ]
 
 
-def tiny_model(path, arch="llama", heads=HEADS):
-    """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often."""
+def tiny_model(path, arch="llama", heads=HEADS, experts=0, ffn=FFN):
+    """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often; of so
+    many experts, two of them a token, or none."""
     rng = random.Random(5)
 
     def matrix(name, rows, cols, scale):
         return name, [rows, cols], [rng.gauss(0, scale) for _ in range(rows * cols)]
+
+    def of_experts(name, rows, cols, scale):
+        if experts == 0:
+            return matrix(name + ".weight", rows, cols, scale)
+        name, _, values = matrix(name + "_exps.weight", experts * rows, cols, scale)
+        return name, [experts, rows, cols], values
 
     def ones(name, n):
         return name, [n], [1.0] * n
@@ -123,7 +130,12 @@ def tiny_model(path, arch="llama", heads=HEADS):
         tensors += [ones(b + "attn_norm.weight", DIM), ones(b + "ffn_norm.weight", DIM),
                     matrix(b + "attn_q.weight", DIM, DIM, 0.2), matrix(b + "attn_k.weight", kv, DIM, 0.2),
                     matrix(b + "attn_v.weight", kv, DIM, 0.2), matrix(b + "attn_output.weight", DIM, DIM, 0.2),
-                    matrix(b + "ffn_gate.weight", FFN, DIM, 0.2), matrix(b + "ffn_up.weight", FFN, DIM, 0.2),
-                    matrix(b + "ffn_down.weight", DIM, FFN, 0.2)]
-    write_gguf(path, tiny_entries(arch, heads), tensors)
+                    of_experts(b + "ffn_gate", ffn, DIM, 0.2), of_experts(b + "ffn_up", ffn, DIM, 0.2),
+                    of_experts(b + "ffn_down", DIM, ffn, 0.2)]
+        if experts:
+            tensors.append(matrix(b + "ffn_gate_inp.weight", experts, DIM, 0.2))
+    entries = tiny_entries(arch, heads, ffn)
+    if experts:
+        entries += [(arch + ".expert_count", experts), (arch + ".expert_used_count", 2)]
+    write_gguf(path, entries, tensors)
     return path

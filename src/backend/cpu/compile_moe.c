@@ -52,12 +52,10 @@ void ht_compile_moe_ffn(struct ht_builder *b, uint32_t i) {
                                        (2 * pairs + n_experts + 1) * sizeof(uint32_t), false);
     uint32_t rows =
         ht_builder_tensor(b, each, dim, n_used * ht_act_row_bytes(like.kind, dim), false);
-    // Many tokens' products of gate and up are prepared where they are made, in whole blocks.
-    bool by_pieces = ffn % HT_ROW_GROUP == 0;
-    enum ht_cpu_rows made = by_pieces ? HT_CPU_ROWS_ONE : each;
-    if (by_pieces) ht_builder_need_piece(b, 2, ffn);
-    uint32_t g = ht_builder_tensor(b, made, ffn, (uint64_t)n_used * ffn * 4, false);
-    uint32_t u = ht_builder_tensor(b, made, ffn, (uint64_t)n_used * ffn * 4, false);
+    // One token's gate and up; many tokens' are prepared where they are made, piece by piece.
+    uint32_t g = ht_builder_tensor(b, HT_CPU_ROWS_ONE, ffn, (uint64_t)n_used * ffn * 4, false);
+    uint32_t u = ht_builder_tensor(b, HT_CPU_ROWS_ONE, ffn, (uint64_t)n_used * ffn * 4, false);
+    ht_builder_need_piece(b, 2, ffn);
     uint32_t h = ht_builder_tensor(b, each, ffn, n_used * ht_act_row_bytes(down_kind, ffn), true);
     uint32_t d = ht_builder_tensor(b, each, dim, (uint64_t)n_used * dim * 4, false);
     struct ht_cpu_step *m;
@@ -67,13 +65,9 @@ void ht_compile_moe_ffn(struct ht_builder *b, uint32_t i) {
     like.kind = down_kind;
     if ((m = moe_step(b, s, HT_CPU_MOE_UP, &like))) {
         m->in[0] = x, m->in[1] = ids, m->in[2] = group, m->in[3] = rows;
-        m->out[0] = g, m->out[1] = u;
-        if (by_pieces) m->prep = h;
+        m->out[0] = g, m->out[1] = u, m->prep = h;
     }
-    if ((m = moe_step(b, s, HT_CPU_MOE_PREP, &like))) {
-        m->in[0] = ids, m->in[1] = g, m->out[0] = h;
-        if (by_pieces) m->prep = h;
-    }
+    if ((m = moe_step(b, s, HT_CPU_MOE_PREP, &like))) m->in[0] = ids, m->in[1] = g, m->out[0] = h;
     if ((m = moe_step(b, s, HT_CPU_MOE_DOWN, &like)))
         m->in[0] = h, m->in[1] = ids, m->in[2] = group, m->out[0] = d;
     uint32_t y = ht_builder_give(b, s->out[0]);

@@ -34,8 +34,8 @@ enum ht_cpu_op {
     HT_CPU_MOE_ROUTE,
     HT_CPU_MOE_GROUP,  // sorts this batch's (token, rank) pairs by expert
     HT_CPU_MOE_GATHER, // prepared activations in that order
-    HT_CPU_MOE_UP, // gate and up rows of the experts, with the activation; many tokens' prepared
-    HT_CPU_MOE_PREP,
+    HT_CPU_MOE_UP,     // gate and up rows of the experts, activated; many tokens' prepared, too
+    HT_CPU_MOE_PREP,   // those of one token
     HT_CPU_MOE_DOWN,
     HT_CPU_MOE_SUM,
     HT_CPU_N_OPS

@@ -157,21 +157,19 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
                    ht_cpu_own(p, thread));
 }
 
-// Gate and up, and their product.
+// Gate and up of one token, and their product.
 static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
                     const uint8_t *act, int thread) {
     struct place gate = in_tensor(p, s->out[0], e, thread), up = in_tensor(p, s->out[1], e, thread);
+    if (e->begin >= e->end) return;
     expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
     expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->next_begin),
                 thread);
-    for (size_t i = 0; i < e->n && e->begin < e->end; i++) {
-        float *g = gate.y + i * gate.stride + e->begin;
-        p->backend->vec.act_mul(s->act, g, up.y + i * up.stride + e->begin,
-                                (uint32_t)(e->end - e->begin), g);
-    }
+    p->backend->vec.act_mul(s->act, gate.y + e->begin, up.y + e->begin,
+                            (uint32_t)(e->end - e->begin), gate.y + e->begin);
 }
 
-// The same, some columns at a time, which nobody reads but as prepared rows.
+// The same of many tokens, some columns at a time, which nobody reads but as prepared rows.
 static void up_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *all,
                         const uint8_t *act, int thread) {
     const struct ht_linear_kernels *k = p->backend->linear;
@@ -261,20 +259,17 @@ static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
         e.end = e.begin + piece < width ? e.begin + piece : width;
         if (down)
             down_rows(p, s, &e, act + e.at * bytes, thread);
-        else if (s->prep != HT_NONE)
-            up_prepared(p, s, &e, act + e.at * bytes, thread);
         else
-            up_rows(p, s, &e, act + e.at * bytes, thread);
+            up_prepared(p, s, &e, act + e.at * bytes, thread);
     }
 }
 
+// One token's, by every thread for itself.
 static void run_hidden_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
-    if (p->mode == HT_CPU_MANY && s->prep != HT_NONE) return; // MOE_UP made them
+    if (p->mode == HT_CPU_MANY) return; // they are (up_prepared)
     uint32_t ffn = p->c->tensors[s->in[1]].width;
-    size_t begin = 0, end = n_pairs(p, s);
     size_t bytes = p->c->tensors[s->out[0]].row_bytes / s->n_used;
-    if (p->mode == HT_CPU_MANY) ht_team_share(end, 1, thread, p->c->n_threads, &begin, &end);
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = 0; i < s->n_used; i++)
         ht_act_prepare(p->backend->linear, s->kind, ht_cpu_f32(p, s->in[1], thread) + i * ffn, ffn,
                        ht_cpu_rows_at(p, s->out[0], thread) + i * bytes);
 }

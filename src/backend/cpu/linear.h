@@ -70,7 +70,8 @@ void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, co
 // Bytes of n columns, whole blocks of 32, of a prepared row.
 size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, size_t n);
 // Prepares so many of n_rows rows, as if whole rows were: x is [n_rows][n], dst the place of the
-// columns in row 0, rows being row_bytes long.
+// columns in row 0, rows being row_bytes long. A row's last columns need be no whole blocks where
+// its kind has floats.
 void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind kind,
                             const float *x, uint32_t n_rows, uint32_t n, void *dst,
                             size_t row_bytes);

@@ -49,16 +49,12 @@ static uint32_t moe_accesses(const struct ht_cpu_step *s, bool few, struct ht_cp
         touch(a, &n, s->in[1], false, own);                   // ids
         if (!few) touch(a, &n, s->in[2], false, HT_PART_ANY); // groups
         if (!few) touch(a, &n, s->in[3], false, HT_PART_ANY); // gathered
-        if (!few && s->prep != HT_NONE) {
-            touch(a, &n, s->prep, true, HT_PART_ANY);
-            break;
-        }
-        for (int i = 0; i < 2; i++) touch(a, &n, s->out[i], true, HT_PART_ANY);
+        if (!few) touch(a, &n, s->prep, true, HT_PART_ANY);
+        for (int i = 0; i < 2 && few; i++) touch(a, &n, s->out[i], true, HT_PART_ANY);
         break;
-    case HT_CPU_MOE_PREP:
-        if (!few && s->prep != HT_NONE) break; // MOE_UP made them
-        touch(a, &n, s->in[1], false, HT_PART_ANY);
-        touch(a, &n, s->out[0], true, own);
+    case HT_CPU_MOE_PREP: // of one token alone
+        if (few) touch(a, &n, s->in[1], false, HT_PART_ANY);
+        if (few) touch(a, &n, s->out[0], true, own);
         break;
     case HT_CPU_MOE_DOWN:
         touch(a, &n, s->in[0], false, own); // hidden
