@@ -10,6 +10,7 @@ Needs numpy, and mkgguf.py, whose blocks of random weights and metadata it takes
 and keys are those of the public GGUF files of that model.
 """
 import argparse
+import math
 import struct
 import sys
 
@@ -56,16 +57,9 @@ def metadata(mk, n_layers, file_type, tokenizer):
             ] + mk.tokenizer(tokenizer, VOCAB, 'qwen3')
 
 
-def n_values(dims):
-    n = 1
-    for d in dims:
-        n *= d
-    return n
-
-
 def n_bytes(dims, kind):
     length, size = BLOCK[kind]
-    return n_values(dims) // length * size
+    return math.prod(dims) // length * size
 
 
 def weights(mk, g, name, dims, kind):
@@ -74,7 +68,7 @@ def weights(mk, g, name, dims, kind):
         yield (1 + 0.1 * g.standard_normal(dims[0], dtype='f4')).tobytes()
         return
     std = 1.0 if 'embd' in name else dims[0] ** -0.5
-    rows, left = 4096, n_values(dims) // dims[0]
+    rows, left = 4096, math.prod(dims) // dims[0]
     while left > 0:
         yield mk.blocks(g, kind, dims[0] * min(rows, left), std)
         left -= rows

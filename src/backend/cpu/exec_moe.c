@@ -137,7 +137,6 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
                         const struct piece *e, const uint8_t *act, struct place to,
                         struct ht_linear_next then, int thread) {
     const struct ht_weight *w = &p->c->plan->weights[weight];
-    if (e->begin >= e->end) return;
     struct ht_linear_job job = {
         .format = w->format,
         .weight = rows_from(p, s, weight, e->expert, 0).at,
@@ -161,7 +160,6 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
 static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
                     const uint8_t *act, int thread) {
     struct place gate = in_tensor(p, s->out[0], e, thread), up = in_tensor(p, s->out[1], e, thread);
-    if (e->begin >= e->end) return;
     expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
     expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->next_begin),
                 thread);
@@ -218,6 +216,7 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &e.begin,
                   &e.end);
     e.next_begin = e.begin;
+    if (e.begin >= e.end) return; // fewer groups of rows than threads
     for (uint32_t j = 0; j < s->n_used; j++) {
         e.expert = (uint32_t)ids[j];
         e.next = j + 1 < s->n_used ? (uint32_t)ids[j + 1] : HT_NONE;
