@@ -437,9 +437,11 @@ static void expect_later(const struct shape *s, int level, const struct data *d,
     compute(level, s, &with, y);
     expect_same(s, level, d, y, want);
     uint32_t most_streamed = (s->repacked ? k->repacked : k->format)[s->format].stream_most;
-    // Panels ask so where they ask in turn: of the file's rows only at levels that do by address.
+    // Panels ask so where they ask in turn: of floats as the file has them only at levels that ask
+    // by address.
     bool panel = s->n_tokens > most_streamed && s->n_tokens <= 64;
-    bool in_turn = s->repacked || k->address_tokens > 0;
+    bool floats = s->format == HT_BF16 || s->format == HT_F16;
+    bool in_turn = s->repacked || !floats || k->address_tokens > 0;
     if (k->ask_later && in_turn && panel && s->n_tokens * s->n_in >= 22 * row_bytes) {
         most = 2 * HT_ROW_GROUP * row_bytes + PIECES * 2 * LINE;
         least = HT_ROW_GROUP * row_bytes;

@@ -263,7 +263,7 @@ static void run_plan(void *arg, int thread, int n_threads) {
 // Each of many sequences has one token, so that keys and values are as much as weights.
 static bool may_ask_later(const struct ht_prepared *p) {
     return p->mode == HT_CPU_MANY && p->tiles[HT_CPU_ROWS_TOKENS].n == p->batch->n_tokens &&
-           ht_linear_asks_later(p->backend->linear, p->packed != NULL, p->batch->n_tokens);
+           ht_linear_asks_later(p->backend->linear, p->batch->n_tokens);
 }
 
 static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_batch *b,

@@ -94,9 +94,8 @@ struct ht_linear_asked {
     struct ht_linear_later later;
 };
 
-// Whether steps of so many tokens, of the file's or of repacked weights, may ask for what is read
-// later; not all do.
-bool ht_linear_asks_later(const struct ht_linear_kernels *k, bool repacked, uint32_t n_tokens);
+// Whether steps of so many tokens may ask for what is read later; not all do.
+bool ht_linear_asks_later(const struct ht_linear_kernels *k, uint32_t n_tokens);
 
 // Weights that a thread reads next, and the bytes of one of their rows; at is NULL: not known.
 struct ht_linear_next {

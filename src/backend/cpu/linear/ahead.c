@@ -22,14 +22,13 @@ void ht_ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next, uin
 // Where a byte of weights is multiplied so often, the memory has time for as much again.
 #define LATER_PRODUCTS 22
 
-// Panels of the file's rows ask in turn only at levels that ask by address.
-bool ht_linear_asks_later(const struct ht_linear_kernels *k, bool repacked, uint32_t n_tokens) {
-    return k->ask_later && (repacked || k->address_tokens > 0) && n_tokens <= HT_PANEL_BY_ADDRESS;
+bool ht_linear_asks_later(const struct ht_linear_kernels *k, uint32_t n_tokens) {
+    return k->ask_later && n_tokens <= HT_PANEL_BY_ADDRESS;
 }
 
 bool ht_ahead_has_later(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                         const struct ht_linear_later *later, uint32_t n_tokens, size_t n_bytes) {
-    return ht_linear_asks_later(k, job->repacked, n_tokens) && later->n > 0 &&
+    return ht_linear_asks_later(k, n_tokens) && later->n > 0 &&
            HT_ROW_GROUP * n_bytes <= 2 * later->run_bytes &&
            (size_t)n_tokens * job->n_in >= LATER_PRODUCTS * ht_weight_bytes(job->format, job->n_in);
 }

@@ -16,9 +16,9 @@ static inline size_t ht_weight_bytes(enum ht_format f, uint32_t n) {
 // What is read behind a chunk of n_bytes a row: as much of the rows at `next`.
 void ht_ahead_rows(struct ht_tile_args *t, struct ht_linear_next next, size_t n_bytes);
 
-// Up to so many tokens a level that asks by address does so for panels, too: the next group's part
-// that is as long as this chunk, from weight `at` of n_in on, is of its own, instead of the next
-// chunk of this group's rows.
+// Up to so many tokens panels of codes ask by address, at levels that do so for streams those of
+// floats, too: for the next group's part that is as long as this chunk, from weight `at` of n_in
+// on, instead of the next chunk of this group's rows.
 #define HT_PANEL_BY_ADDRESS 64
 void ht_ahead_by_address(struct ht_tile_args *t, struct ht_linear_next next, uint32_t at,
                          uint32_t n_in);

@@ -113,6 +113,14 @@ struct cut {
     uint32_t chunk, n_chunks, n_parts;
 };
 
+// The first part's weights, a whole number of chunks; what is left follows.
+static uint32_t take_part(struct cut *c) {
+    uint32_t n = (c->n_chunks + c->n_parts - 1) / c->n_parts;
+    c->n_chunks -= n;
+    c->n_parts--;
+    return n * c->chunk;
+}
+
 // A block of tokens of a job, and what all its groups of rows have in common.
 struct block {
     const struct ht_linear_kernels *k;
@@ -279,6 +287,23 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
     }
 }
 
+// Whether the next group of the file's rows is asked for in the order of addresses while this one
+// is multiplied, each part of it in as much time as it will take. A panel's parts of codes may be
+// of different lengths, and then the next part, in the order of reading, is too much for a short
+// one. Floats have no short ones.
+static bool asks_in_turn(const struct block *b) {
+    uint32_t by_address = b->k->address_tokens;
+    if (b->n_tokens > HT_PANEL_BY_ADDRESS) return false;
+    if (b->stream) return by_address > 0 && b->n_sums > by_address;
+    return by_address > 0 || b->copied.chunk == HT_CHUNK_Q8;
+}
+
+// A row's bytes of the first part of c, which begins at weight `at`.
+static size_t part_bytes(const struct ht_linear_job *job, struct cut c, uint32_t at) {
+    uint32_t n = take_part(&c), left = job->n_in - at;
+    return ht_weight_bytes(job->format, n < left ? n : left);
+}
+
 // One group of rows, all of K. first: the thread's first with these tokens. A stream's sums stay in
 // s->acc.
 static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct ht_linear_next next,
@@ -291,13 +316,11 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     // The sums go from zeros to the place of the output, where nothing is added behind them.
     bool direct = !partial && !job->bias && !job->residual && !stream;
     bool added = !partial && !job->bias && job->residual && !stream;
-    struct cut c = partial ? b->copied : b->whole;
-    // During each part, as much is asked for as it has itself.
-    for (uint32_t at = 0, part; at < job->n_in; at += part, c.n_parts--) {
-        uint32_t n_chunks = c.n_chunks;
-        if (c.n_parts > 1) n_chunks = (n_chunks + c.n_parts - 1) / c.n_parts;
-        c.n_chunks -= n_chunks;
-        part = n_chunks * c.chunk;
+    const struct cut all = partial ? b->copied : b->whole;
+    struct cut c = all;
+    // During each part, the one behind it is asked for, be it longer or shorter.
+    for (uint32_t at = 0, part; at < job->n_in; at += part) {
+        part = take_part(&c);
         uint32_t n_k = job->n_in - at < part ? job->n_in - at : part;
         t.n_k = (n_k + HT_PAD_FLOAT - 1) / HT_PAD_FLOAT * HT_PAD_FLOAT;
         size_t n_bytes = ht_weight_bytes(job->format, n_k), stride = b->row_bytes;
@@ -312,8 +335,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
             rows = tail_copy(w, b->row_bytes, n_rows, n_bytes, s->tail);
             stride = TAIL_ROW_BYTES;
         }
-        bool in_turn = b->k->address_tokens > 0 && b->n_tokens <= HT_PANEL_BY_ADDRESS && next.at &&
-                       (!stream || t.n_tokens > b->k->address_tokens);
+        bool in_turn = next.at && asks_in_turn(b);
         size_t n_next = n_bytes; // to the next chunk
         if (job->repacked) {
             n_next *= ht_repacked_rows(b->k, job->format);
@@ -326,7 +348,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
             ht_ahead_by_address(&t, next, at, job->n_in);
         else
             ht_ahead_rows(&t, last ? next : (struct ht_linear_next){w + n_next, b->row_bytes},
-                          n_bytes);
+                          part_bytes(job, last ? all : c, last ? 0 : at + part));
         if (stream) {
             stream_passes(b, rows, stride, &t);
             asked->at = in_turn ? next.at : t.ahead;

@@ -20,6 +20,7 @@ const struct ht_linear_kernels ht_linear_avx2 = {
     .name = "avx2",
     .lanes = LANES,
     .ask_one = HT_ASK_NOTHING,
+    .ask_later = true,
     .signed_codes = true,
     .bf16_bytes = 4,
     .act_q8 = act_q8_blocks,
