@@ -4,8 +4,8 @@
 // f32), fed by panel packers, one a format; the same tile serves one token and five hundred with
 // the same bits.
 //
-// The numeric law, kept bit for bit by every kernel of every level. Per output element, from y = 0,
-// k rising:
+// The numeric law, kept bit for bit by every kernel of every level. Per output element, from
+// y = bias, or 0, k rising:
 //   float formats   y = fma(w[k], x[k], y), one k after the other
 //   codes           per block of 32, a_scale being that of its activations, all sums exact in
 //                   int32, n = (float)sum(code - offset times q), S = 1.5 * 2^23:
@@ -16,7 +16,7 @@
 //                   half only, as fma(n, w_scale, s of the first half), and a min in either;
 //                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
 //                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
-//   last            y = residual + (y + bias)
+//   last            y = residual + y
 // Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125 (or 120,
 // 119 and 118, by the kind), the one that rounds these 32 numbers best. inverse = top / amax; e = x
 // * inverse - rint(x * inverse); the error is the sum of e * e in 16 lanes (lane j: e[j] squared,
@@ -121,9 +121,9 @@ struct ht_linear_job {
     float *y; // [n_tokens][y_stride]; y[0][0] is output row y_first
     uint32_t y_first;
     size_t y_stride;
-    const float *bias; // [n_out] or NULL; added last but for
-    const float
-        *residual; // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
+    const float *bias; // [n_out] or NULL
+    // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
+    const float *residual;
     size_t residual_stride;
     struct ht_linear_next then;    // behind these: asked for while the last rows are computed
     struct ht_linear_asked *asked; // the thread's, or NULL: read and brought up to date

@@ -135,7 +135,7 @@ struct block {
     struct ht_tile_args tile; // the same for all
 };
 
-// y = residual + (acc + bias) of n_rows rows, whose sums acc has group by group, [n_sums][32] each;
+// y = residual + acc of n_rows rows, whose sums acc has group by group, [n_sums][32] each;
 // what the last group has beyond them is dropped.
 static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float *acc) {
     const struct ht_linear_job *job = b->job;
@@ -149,7 +149,6 @@ static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float
         }
         for (uint32_t i = 0, n; i < n_rows; i += n, sum += b->n_sums * HT_ROW_GROUP) {
             n = n_rows - i < HT_ROW_GROUP ? n_rows - i : HT_ROW_GROUP;
-            if (job->bias) add_rows(sum, job->bias + row + i, n, sum);
             if (r)
                 add_rows(r + i, sum, n, y + i);
             else if (n == HT_ROW_GROUP)
@@ -205,7 +204,15 @@ static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_lin
     return n <= f->stream_most && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
-static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
+// What a group's sums begin with: the bias, or zeros. Of fewer rows it is copied to `room`.
+static const float *sums_begin(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows,
+                               float *room) {
+    static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
+    if (!job->bias) return zeros;
+    if (n_rows == HT_ROW_GROUP) return job->bias + row;
+    memset(room, 0, HT_ROW_GROUP * sizeof *room);
+    return memcpy(room, job->bias + row, n_rows * sizeof *room);
+}
 
 // A chunk of a group's rows, packed and multiplied.
 static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
@@ -242,7 +249,6 @@ static struct block block_of(const struct ht_linear_kernels *k, const struct ht_
                                    .act = job->act + token * act_stride,
                                    .act_stride = act_stride,
                                    .act_far = n_tokens * act_stride > ACT_NEAR_BYTES,
-                                   .from = zeros,
                                    .out_stride = job->y_stride,
                                    .add_stride = job->residual_stride};
     if (job->repacked) ht_set_asks(k, job, &b.tile);
@@ -254,7 +260,6 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
                  const struct scratch *s) {
     const struct ht_linear_job *job = b->job;
     const uint8_t *first = job->weight + row * b->row_bytes;
-    bool direct = !job->bias && !job->residual, added = !job->bias && job->residual;
     uint32_t chunk = b->copied.chunk, together = 1;
     if (job->repacked) together = ht_repacked_rows(b->k, job->format);
     struct ht_tile_args t = b->tile;
@@ -269,20 +274,20 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
             const uint8_t *then = rows + HT_ROW_GROUP * b->row_bytes;
             float *acc = s->acc + (size_t)g * b->n_tokens * HT_ROW_GROUP;
             t.act_far = g == 0;
-            if (at > 0) t.from = acc;
+            t.from = at > 0 ? acc : sums_begin(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, NULL);
             t.from_stride = at > 0 ? HT_ROW_GROUP : 0;
             float *y = output(job, row + g * HT_ROW_GROUP, b->token);
-            t.to = last && direct ? y : acc;
-            t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
+            bool direct = last && !job->residual;
+            t.to = direct ? y : acc;
+            t.to_stride = direct ? job->y_stride : HT_ROW_GROUP;
             t.out = last ? y : NULL;
-            t.add = last && added ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
+            t.add = last && job->residual ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
             if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
             if (job->repacked && then && then != job->then.at)
                 ht_ahead_chunk(&t, then, together, n_bytes, b->row_bytes);
             else
                 ht_ahead_rows(&t, (struct ht_linear_next){then, b->row_bytes}, n_bytes);
             by_panel(b->k, job, rows, b->row_bytes, s, &t);
-            if (last && !direct && !added) epilogue(b, row + g * HT_ROW_GROUP, HT_ROW_GROUP, acc);
         }
     }
 }
@@ -295,7 +300,7 @@ static bool asks_in_turn(const struct block *b) {
     uint32_t by_address = b->k->address_tokens;
     if (b->n_tokens > HT_PANEL_BY_ADDRESS) return false;
     if (b->stream) return by_address > 0 && b->n_sums > by_address;
-    return by_address > 0 || b->copied.chunk == HT_CHUNK_Q8;
+    return by_address > 0 || ht_act_is_q8(ht_linear_act_kind(b->job->format));
 }
 
 // A row's bytes of the first part of c, which begins at weight `at`.
@@ -312,10 +317,12 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     const uint8_t *w = job->weight + row * b->row_bytes;
     const bool partial = n_rows < HT_ROW_GROUP, stream = b->stream;
     struct ht_tile_args t = b->tile;
+    float room[HT_ROW_GROUP];
+    t.from = sums_begin(job, row, n_rows, room);
     if (first) t.act_far = true;
-    // The sums go from zeros to the place of the output, where nothing is added behind them.
-    bool direct = !partial && !job->bias && !job->residual && !stream;
-    bool added = !partial && !job->bias && job->residual && !stream;
+    // The sums go to the place of the output, where nothing is added behind them.
+    bool direct = !partial && !job->residual && !stream;
+    bool added = !partial && job->residual && !stream;
     const struct cut all = partial ? b->copied : b->whole;
     struct cut c = all;
     // During each part, the one behind it is asked for, be it longer or shorter.
