@@ -71,10 +71,11 @@ INLINE void ask_block(struct asker *a, const enum ht_format f, const uint32_t n,
 
 #elif !ASK_BY_ADDRESS
 // Lines that a stream asks for while it works on some rows, into the L2 cache (to L1 is far slower
-// on Zen 4): those of as many rows behind them, in the order in which they will be read. So when
-// the memory is behind, the stream waits for the oldest while the others arrive. Few are asked for
-// at a time: a burst holds up every load behind it. Where the arguments say `in turn`, they are
-// lines of the group behind, instead.
+// on Zen 4): those of as many rows behind them, in the order in which they will be read, or, where
+// rows are short, of the same rows of the group behind (ht_lead_rows). So when the memory is
+// behind, the stream waits for the oldest while the others arrive. Few are asked for at a time: a
+// burst holds up every load behind it. Where the arguments say `in turn`, they are lines of the
+// group behind as well, in the order of addresses.
 struct asker {
     const uint8_t *line;        // of row `row`
     size_t stride, wrap;        // from row to row, and from the last to the next line of the first
@@ -83,14 +84,17 @@ struct asker {
 };
 
 // While n_parts * LANES rows from w on are read, n_bytes of each: from part `part` of a group on.
+// codes: rows may be short; those of floats are not, and have no code for it.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
-                             const uint32_t n_parts, const struct ht_tile_args *t) {
+                             const uint32_t n_parts, const bool codes,
+                             const struct ht_tile_args *t) {
     const bool last = (part + n_parts) * LANES == HT_ROW_GROUP;
     const uint32_t n_rows = n_parts * LANES;
     struct asker a = {.line = w + n_rows * stride, .stride = stride, .n_rows = n_rows};
     uint32_t n_lines = (uint32_t)(n_bytes + 63) / 64, from = 0;
-    if (last || t->ahead_in_turn) {
-        a.line = t->ahead;
+    const bool group = codes && stride * LANES < HT_LEAD_LEAST && !t->ahead_in_turn;
+    if (last || group || t->ahead_in_turn) {
+        a.line = t->ahead + (group ? part * LANES * t->ahead_stride : 0);
         a.stride = t->ahead_stride;
         n_lines = (t->ahead_bytes + 63) / 64;
     }
@@ -148,8 +152,9 @@ INLINE void ask_then(struct asker *a) {
 
 // n_parts is 1.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
-                             const uint32_t n_parts, const struct ht_tile_args *t) {
-    (void)n_parts;
+                             const uint32_t n_parts, const bool codes,
+                             const struct ht_tile_args *t) {
+    (void)n_parts, (void)codes;
     const bool last = (part + 1) * LANES == HT_ROW_GROUP;
     const bool group = stride * HT_ROW_GROUP <= HT_LEAD_BYTES; // asks a group ahead
     struct asker a = {.near = w + NEAR * 64, .near_stride = stride, .near_row = LANES};
@@ -207,7 +212,7 @@ INLINE void ask_lines(struct asker *a) {
 static __attribute__((noinline, unused)) struct asker asker_shared(const uint8_t *w, size_t stride,
                                                                    size_t n_bytes, uint32_t part,
                                                                    const struct ht_tile_args *t) {
-    return asker_of(w, stride, n_bytes, part, 1, t);
+    return asker_of(w, stride, n_bytes, part, 1, true, t);
 }
 
 #define ASK_BYTES (64 * ASK_LINES)

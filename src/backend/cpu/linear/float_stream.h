@@ -52,7 +52,7 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
     for (uint32_t part = 0; part < PARTS; part += m, w += m * LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q[CHAINS];
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part, m, t);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part, m, false, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[CHAINS][STREAM_TOKENS];

@@ -201,11 +201,14 @@ static inline uint32_t ht_repacked_turn(uint32_t i) {
 }
 
 // How many rows ahead a stream asks, so that they are on their way when it begins to read them: as
-// many as it reads side by side, but by address a whole group of them, as long as that is short.
+// many as it reads side by side, but a whole group of them where those would be too few bytes, and
+// by address as long as that is short.
+#define HT_LEAD_LEAST 8192
 #define HT_LEAD_BYTES 65536
 static inline uint32_t ht_lead_rows(const struct ht_linear_kernels *k, size_t row_bytes,
                                     uint32_t n_tokens) {
-    bool group = n_tokens <= k->address_tokens && row_bytes * HT_ROW_GROUP <= HT_LEAD_BYTES;
+    bool group = row_bytes * k->lanes < HT_LEAD_LEAST;
+    if (n_tokens <= k->address_tokens) group = row_bytes * HT_ROW_GROUP <= HT_LEAD_BYTES;
     return group ? HT_ROW_GROUP : k->lanes;
 }
 

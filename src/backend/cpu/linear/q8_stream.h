@@ -150,7 +150,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes, s.unit_bytes, t->n_k / s.unit);
-        struct asker asker = n == 1 ? asker_of(w, row_bytes, n_bytes, part, 1, t)
+        struct asker asker = n == 1 ? asker_of(w, row_bytes, n_bytes, part, 1, true, t)
                                     : asker_shared(w, row_bytes, n_bytes, part, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;

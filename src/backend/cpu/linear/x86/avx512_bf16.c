@@ -129,7 +129,7 @@ INLINE void stream(const uint32_t n, const uint8_t *w, size_t row_bytes,
     for (uint32_t part = 0; part < 2; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes, 64, 1);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part, 1, t);
+        struct asker asker = asker_of(w, row_bytes, n_bytes, part, 1, false, t);
         const float *from = t->from + LANES * part;
         float *to = t->to + LANES * part;
         vf y[STREAM_TOKENS];
