@@ -88,7 +88,7 @@ static struct scratch scratch_cut(void *memory) {
 // ahead.
 #define ROWS_AHEAD 8
 
-// y = a + b of n rows of a group; y may be a or b.
+// y = a + b of n rows of a group; y may be a.
 static void add_rows(const float *a, const float *b, uint32_t n, float *y) {
     typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
     if (n < HT_ROW_GROUP) {
@@ -320,9 +320,8 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     float room[HT_ROW_GROUP];
     t.from = sums_begin(job, row, n_rows, room);
     if (first) t.act_far = true;
-    // The sums go to the place of the output, where nothing is added behind them.
-    bool direct = !partial && !job->residual && !stream;
-    bool added = !partial && job->residual && !stream;
+    // A whole panel's sums go to the place of the output, where the residual is added to them.
+    bool placed = !partial && !stream, direct = placed && !job->residual;
     const struct cut all = partial ? b->copied : b->whole;
     struct cut c = all;
     // During each part, the one behind it is asked for, be it longer or shorter.
@@ -336,7 +335,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
         t.to = last && direct ? y : s->acc;
         t.to_stride = last && direct ? job->y_stride : HT_ROW_GROUP;
         t.out = last && !partial ? y : NULL;
-        t.add = last && added ? residual(job, row, b->token) : NULL;
+        t.add = last && placed && !direct ? residual(job, row, b->token) : NULL;
         const uint8_t *rows = w;
         if (partial || t.n_k != n_k) {
             rows = tail_copy(w, b->row_bytes, n_rows, n_bytes, s->tail);
@@ -369,7 +368,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
-    if (!direct && !added && !stream) epilogue(b, row, n_rows, s->acc);
+    if (partial && !stream) epilogue(b, row, n_rows, s->acc);
 }
 
 // Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no
