@@ -88,7 +88,7 @@ struct ht_cpu_step {
     uint32_t ahead; // the first LINEAR step from here on, with no experts before it, or HT_NONE
     uint32_t layer;
     // cpu tensors (PREP: out of each kind), plan weights; HT_NONE where absent
-    uint32_t in[4], out[HT_N_ACT_KINDS], w[6];
+    uint32_t in[6], out[HT_N_ACT_KINDS], w[6];
     struct ht_cpu_norm norm;
     uint32_t rope; // ROPE_TABLE
     enum ht_rope_pairing pairing;
@@ -288,7 +288,7 @@ static inline const uint8_t *ht_cpu_matrix(const struct ht_prepared *p, uint32_t
     return ht_cpu_is_repacked(p, weight) ? p->matrix[weight] : p->c->plan->weights[weight].data;
 }
 
-// Counters in a thread's row of `taken`: whole cache lines.
+// Counters in a thread's row of `taken`: as many as fill cache lines.
 static inline size_t ht_cpu_taken_row(const struct ht_compiled *c) {
     return (c->n_steps + 15u) & ~15u;
 }

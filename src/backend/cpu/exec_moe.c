@@ -156,25 +156,31 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
                    ht_cpu_own(p, thread));
 }
 
+// The prepared row of pair `at`, of rows that stand pair by pair.
+static const uint8_t *pair_rows(const struct ht_prepared *p, const struct ht_cpu_step *s,
+                                uint32_t tensor, size_t at, int thread) {
+    return ht_cpu_rows_at(p, tensor, thread) + at * (p->c->tensors[tensor].row_bytes / s->n_used);
+}
+
 // Gate and up of one token, and their product.
 static void up_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
-                    const uint8_t *act, int thread) {
+                    int thread) {
     struct place gate = in_tensor(p, s->out[0], e, thread), up = in_tensor(p, s->out[1], e, thread);
-    expert_rows(p, s, s->w[0], e, act, gate, rows_from(p, s, s->w[1], e->expert, e->begin), thread);
-    expert_rows(p, s, s->w[1], e, act, up, rows_from(p, s, s->w[0], e->next, e->next_begin),
-                thread);
+    expert_rows(p, s, s->w[0], e, ht_cpu_rows_at(p, s->in[0], thread), gate,
+                rows_from(p, s, s->w[1], e->expert, e->begin), thread);
+    expert_rows(p, s, s->w[1], e, ht_cpu_rows_at(p, s->in[1], thread), up,
+                rows_from(p, s, s->w[0], e->next, e->next_begin), thread);
     p->backend->vec.act_mul(s->act, gate.y + e->begin, up.y + e->begin,
                             (uint32_t)(e->end - e->begin), gate.y + e->begin);
 }
 
 // The same of many tokens, some columns at a time, which nobody reads but as prepared rows.
 static void up_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *all,
-                        const uint8_t *act, int thread) {
+                        int thread) {
     const struct ht_linear_kernels *k = p->backend->linear;
     size_t row_bytes = p->c->tensors[s->prep].row_bytes / s->n_used;
-    size_t act_bytes = p->c->tensors[s->in[3]].row_bytes / s->n_used;
     struct piece e = *all; // a part of it, and what comes then
-    for (uint32_t left = all->n; left > 0; left -= e.n, act += e.n * act_bytes, e.at += e.n) {
+    for (uint32_t left = all->n; left > 0; left -= e.n, e.at += e.n) {
         e.n = ht_linear_together(left);
         e.n_act_rows = all->n_act_rows - (all->n - left);
         size_t most =
@@ -187,10 +193,10 @@ static void up_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, cons
             size_t n = e.end - e.begin;
             struct place gate = {ht_cpu_own_piece(p, thread), e.begin, n}, up = gate;
             up.y += e.n * n;
-            expert_rows(p, s, s->w[0], &e, act, gate, rows_from(p, s, s->w[1], e.expert, e.begin),
-                        thread);
-            expert_rows(p, s, s->w[1], &e, act, up, rows_from(p, s, s->w[0], e.next, e.next_begin),
-                        thread);
+            expert_rows(p, s, s->w[0], &e, pair_rows(p, s, s->in[2], e.at, thread), gate,
+                        rows_from(p, s, s->w[1], e.expert, e.begin), thread);
+            expert_rows(p, s, s->w[1], &e, pair_rows(p, s, s->in[3], e.at, thread), up,
+                        rows_from(p, s, s->w[0], e.next, e.next_begin), thread);
             p->backend->vec.act_mul(s->act, gate.y, up.y, (uint32_t)(e.n * n), gate.y);
             ht_act_prepare_columns(k, s->kind, gate.y, e.n, (uint32_t)n,
                                    ht_cpu_rows_at(p, s->prep, 0) + e.at * row_bytes +
@@ -201,17 +207,16 @@ static void up_prepared(struct ht_prepared *p, const struct ht_cpu_step *s, cons
 }
 
 static void down_rows(struct ht_prepared *p, const struct ht_cpu_step *s, const struct piece *e,
-                      const uint8_t *act, int thread) {
-    expert_rows(p, s, s->w[2], e, act, in_tensor(p, s->out[0], e, thread),
+                      int thread) {
+    expert_rows(p, s, s->w[2], e, pair_rows(p, s, s->in[0], e->at, thread),
+                in_tensor(p, s->out[0], e, thread),
                 rows_from(p, s, s->w[2], e->next, e->next_begin), thread);
 }
 
 // One token: the experts in rank order, each divided over the threads by rows.
 static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     bool down = s->op == HT_CPU_MOE_DOWN;
-    const int32_t *ids = routed(p, s->in[1], 0, thread);
-    const uint8_t *act = ht_cpu_rows_at(p, s->in[0], thread);
-    size_t bytes = down ? p->c->tensors[s->in[0]].row_bytes / s->n_used : 0;
+    const int32_t *ids = routed(p, s->in[down ? 1 : 4], 0, thread);
     struct piece e = {.n = 1};
     ht_team_share(p->c->tensors[s->out[0]].width, HT_ROW_GROUP, thread, p->c->n_threads, &e.begin,
                   &e.end);
@@ -222,9 +227,9 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
         e.next = j + 1 < s->n_used ? (uint32_t)ids[j + 1] : HT_NONE;
         e.at = j;
         if (down)
-            down_rows(p, s, &e, act + j * bytes, thread);
+            down_rows(p, s, &e, thread);
         else
-            up_rows(p, s, &e, act, thread);
+            up_rows(p, s, &e, thread);
     }
 }
 
@@ -240,12 +245,10 @@ static size_t take_piece(atomic_uint *taken, const struct groups *g, size_t n_pi
 // before the work on the one in front, which then asks for its first rows.
 static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     bool down = s->op == HT_CPU_MOE_DOWN;
-    struct groups g = groups_at(p, s, s->in[2]);
-    uint32_t act_tensor = down ? s->in[0] : s->in[3];
+    struct groups g = groups_at(p, s, s->in[down ? 2 : 5]);
     size_t width = p->c->tensors[s->out[0]].width, piece = 4 * HT_ROW_GROUP;
     size_t n_pieces = (width + piece - 1) / piece;
-    size_t bytes = p->c->tensors[act_tensor].row_bytes / s->n_used, n = s->n_experts * n_pieces;
-    const uint8_t *act = ht_cpu_rows_at(p, act_tensor, thread);
+    size_t n = s->n_experts * n_pieces;
     atomic_uint *taken = &p->counters[s - p->c->steps];
     for (size_t then, i = take_piece(taken, &g, n_pieces, n); i < n; i = then) {
         then = take_piece(taken, &g, n_pieces, n);
@@ -253,13 +256,13 @@ static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
         if (then < n) e.next = (uint32_t)(then / n_pieces), e.next_begin = then % n_pieces * piece;
         e.at = g.start[e.expert];
         e.n = g.start[e.expert + 1] - (uint32_t)e.at;
-        e.n_act_rows = ht_cpu_max_rows(p, act_tensor) * s->n_used - (uint32_t)e.at;
+        e.n_act_rows = ht_cpu_max_rows(p, s->in[down ? 0 : 2]) * s->n_used - (uint32_t)e.at;
         e.begin = i % n_pieces * piece;
         e.end = e.begin + piece < width ? e.begin + piece : width;
         if (down)
-            down_rows(p, s, &e, act + e.at * bytes, thread);
+            down_rows(p, s, &e, thread);
         else
-            up_prepared(p, s, &e, act + e.at * bytes, thread);
+            up_prepared(p, s, &e, thread);
     }
 }
 

@@ -45,12 +45,14 @@ static uint32_t moe_accesses(const struct ht_cpu_step *s, bool few, struct ht_cp
         if (!few) touch(a, &n, s->out[0], true, HT_PART_ANY);
         break;
     case HT_CPU_MOE_UP:
-        touch(a, &n, s->in[0], false, own);                   // x
-        touch(a, &n, s->in[1], false, own);                   // ids
-        if (!few) touch(a, &n, s->in[2], false, HT_PART_ANY); // groups
-        if (!few) touch(a, &n, s->in[3], false, HT_PART_ANY); // gathered
+        for (int i = 0; i < 2; i++) { // gate, up
+            touch(a, &n, s->in[i], false, own);
+            if (!few) touch(a, &n, s->in[2 + i], false, HT_PART_ANY); // gathered
+            if (few) touch(a, &n, s->out[i], true, HT_PART_ANY);
+        }
+        touch(a, &n, s->in[4], false, own);                   // ids
+        if (!few) touch(a, &n, s->in[5], false, HT_PART_ANY); // groups
         if (!few) touch(a, &n, s->prep, true, HT_PART_ANY);
-        for (int i = 0; i < 2 && few; i++) touch(a, &n, s->out[i], true, HT_PART_ANY);
         break;
     case HT_CPU_MOE_PREP: // of one token alone
         if (few) touch(a, &n, s->in[1], false, HT_PART_ANY);

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Models whose matrices are in different formats, as files with a format for each tensor have them:
+// readers of one row may then want activations of several kinds. Every level of the cpu backend is
+// held to `ref`, and to its own bytes over chunks, threads, neighbours and repacking.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cpu/features.h"
+#include "golden.h"
+#include "tiny.h"
+
+enum { N_TOKENS = 60, N_VOCAB = 96 };
+
+struct mix {
+    const char *arch;
+    const char *names[3]; // ends of the tensors' names
+    enum ht_format formats[3];
+};
+
+#define EXPERTS                                                                                    \
+    { "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight" }
+#define FFN                                                                                        \
+    { "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight" }
+#define QKV                                                                                        \
+    { "attn_q.weight", "attn_k.weight", "attn_v.weight" }
+
+// Codes to 127 beside codes to 120 (q8_sums.h), codes beside floats, floats of two kinds.
+static const struct mix mixes[] = {
+    {"qwen3moe", EXPERTS, {HT_Q8_0, HT_Q4_0, HT_Q8_0}},
+    {"qwen3moe", EXPERTS, {HT_Q4_0, HT_Q8_0, HT_F16}},
+    {"qwen3moe", EXPERTS, {HT_Q8_0, HT_F16, HT_Q4_0}},
+    {"qwen3moe", EXPERTS, {HT_F16, HT_Q4_0, HT_F32}},
+    {"qwen3moe", EXPERTS, {HT_BF16, HT_F32, HT_BF16}},
+    {"qwen3", FFN, {HT_Q8_0, HT_Q4_0, HT_F16}},
+    {"qwen3", FFN, {HT_F16, HT_Q8_0, HT_Q4_0}},
+    {"qwen3", QKV, {HT_Q4_0, HT_Q8_0, HT_F16}},
+};
+
+// ---- weights
+
+// Blocks of an f16 step and 32 codes of 4 bits, less 8.
+static void q4_0_from_f32(const float *x, size_t n, uint8_t *out) {
+    for (; n > 0; n -= 32, x += 32, out += 18) {
+        float most = 0;
+        for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[i]));
+        float step = most / 7;
+        ht_format_get(HT_F16)->from_f32(&step, out, 1);
+        for (int i = 0; i < 16; i++) {
+            int low = (int)lrintf(x[i] / step) + 8, high = (int)lrintf(x[i + 16] / step) + 8;
+            out[2 + i] = (uint8_t)(low | high << 4);
+        }
+    }
+}
+
+static void convert(struct ht_weight *w, enum ht_format format) {
+    const struct ht_format_info *f = ht_format_get(format);
+    uint64_t n = w->ne[0] * w->ne[1] * (w->n_dims > 2 ? w->ne[2] : 1), n_bytes;
+    assert_int_equal(w->format, HT_F32);
+    assert_true(ht_format_row_bytes(format, n, &n_bytes));
+    uint8_t *data = malloc(n_bytes);
+    assert_non_null(data);
+    const float *x = (const float *)(const void *)w->data;
+    if (format == HT_Q4_0)
+        q4_0_from_f32(x, n, data);
+    else if (format == HT_F32)
+        memcpy(data, x, n_bytes);
+    else
+        f->from_f32(x, data, n / f->block_len);
+    w->format = format;
+    w->data = data;
+    w->n_bytes = n_bytes;
+}
+
+static bool ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+// The weights of a plan with those of the mix converted; each of these has data of its own.
+static struct ht_weight *mixed_weights(const struct ht_plan *plan, const struct mix *m) {
+    struct ht_weight *w = malloc(plan->n_weights * sizeof *w);
+    int n_converted = 0;
+    assert_non_null(w);
+    memcpy(w, plan->weights, plan->n_weights * sizeof *w);
+    for (uint32_t i = 0; i < plan->n_weights; i++)
+        for (int k = 0; k < 3; k++) {
+            if (!ends_with(w[i].name, m->names[k])) continue;
+            convert(&w[i], m->formats[k]);
+            n_converted++;
+        }
+    assert_int_equal(n_converted, 6); // of two layers
+    return w;
+}
+
+// ---- runs
+
+static bool can_repack(const struct golden *g, const char *level) {
+    struct ht_backend_options o = {.level = level, .n_threads = 1};
+    struct ht_limits l = {.max_tokens = 1,
+                          .max_outputs = 1,
+                          .max_ctx = 32,
+                          .n_pages = 1,
+                          .kv_type = HEARTH_KV_F32,
+                          .repack = true};
+    struct ht_backend *b;
+    struct ht_backend_memory m;
+    struct hearth_error err;
+    if (ht_backend_cpu.open(&o, &b, &err)) fail_msg("%s", err.message);
+    bool can = ht_backend_cpu.memory(b, g->plan, &l, &m, &err) == HEARTH_OK;
+    ht_backend_cpu.close(b);
+    return can;
+}
+
+static void check_same(const struct golden *g, const float *want, struct golden_run r,
+                       const char *what) {
+    float *got = golden_logits(g, &r);
+    if (memcmp(got, want, (size_t)g->n_tokens * g->n_vocab * sizeof *got) != 0)
+        fail_msg("level %s: other bytes with %s", r.level, what);
+    free(got);
+}
+
+static void check_level(const struct golden *g, const char *level, const float *exact) {
+    struct golden_run r = {
+        .ops = &ht_backend_cpu, .level = level, .n_threads = 1, .kv_type = HEARTH_KV_F32};
+    float *got = golden_logits(g, &r);
+    double nmse = golden_nmse(got, exact, (size_t)g->n_tokens * g->n_vocab);
+    print_message("%-12s NMSE %.1e\n", level, nmse);
+    if (!(nmse < 2e-2)) fail_msg("level %s: NMSE %g to ref", level, nmse);
+    if (can_repack(g, level)) {
+        r.repack = true;
+        check_same(g, got, r, "repacked weights");
+    }
+    r.n_threads = 3;
+    check_same(g, got, r, "three threads");
+    r.chunk = 1;
+    check_same(g, got, r, "chunks of 1");
+    r.chunk = 7;
+    r.n_among = 5;
+    check_same(g, got, r, "chunks of 7 among others");
+    free(got);
+}
+
+static void check_mix(const struct mix *m) {
+    static int32_t tokens[N_TOKENS];
+    struct hearth_error err;
+    struct ht_gguf *file;
+    struct ht_model *model;
+    const char *path = tiny_path("mixed");
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
+    tiny_write(path, m->arch, NULL);
+    if (ht_gguf_open(path, &file, &err) || ht_model_load(file, NULL, &model, &err))
+        fail_msg("%s", err.message);
+    struct ht_plan plan = *ht_model_plan(model);
+    struct ht_weight *weights = mixed_weights(&plan, m);
+    const struct ht_weight *before = plan.weights;
+    plan.weights = weights;
+    if (ht_plan_check(&plan, &err)) fail_msg("%s", err.message);
+    struct golden g = {
+        .plan = &plan, .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = plan.n_vocab};
+    struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
+    float *exact = golden_logits(&g, &ref);
+    for (int l = 0; l < HT_CPU_N_LEVELS; l++)
+        if (ht_cpu_level_usable((enum ht_cpu_level)l))
+            check_level(&g, ht_cpu_level_name((enum ht_cpu_level)l), exact);
+    for (uint32_t i = 0; i < plan.n_weights; i++)
+        if (weights[i].data != before[i].data) free((void *)(uintptr_t)weights[i].data);
+    free(weights);
+    free(exact);
+    ht_model_free(model);
+    ht_gguf_close(file);
+    unlink(path);
+}
+
+static void test_mixes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+        const struct mix *m = &mixes[i];
+        print_message("%s: %s %s, %s %s, %s %s\n", m->arch, m->names[0],
+                      ht_format_get(m->formats[0])->name, m->names[1],
+                      ht_format_get(m->formats[1])->name, m->names[2],
+                      ht_format_get(m->formats[2])->name);
+        check_mix(m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
