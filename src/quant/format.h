@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-// The ids are GGUF's tensor type numbers. `supported` rows have a dequantiser; the rest are known
+// The ids are GGUF's tensor type numbers. Some rows have a dequantiser; the rest are known
 // by name and size so that a file that holds one can be inspected, and refused by name.
 enum ht_format {
     HT_F32 = 0,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// KV pages in the attention kernels' layout (vec.h has the picture): one block, [page][layer][KV
-// head]{K, V}, so that positions that nobody uses lie together and take no memory. Pages come
-// zeroed from the system and are never cleared: what a page held before is never looked at, since
-// attention reads written positions only. A page piece is written by the thread that owns its
-// step's share, inside the region.
+// KV pages in the attention kernels' layout (vec.h has the picture), in one block, so that
+// positions that nobody uses lie together and take no memory. Pages come zeroed from the system and
+// are never cleared: what a page held before is never looked at, since attention reads written
+// positions only. A position of a head is written by whichever thread makes it, inside the region.
 #include "backend/cpu/exec.h"
 
 // [chunk][layer][run of heads][page][head]: what a thread reads of neighbouring pages is one run.

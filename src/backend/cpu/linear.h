@@ -115,8 +115,9 @@ struct ht_linear_job {
     uint32_t n_in, n_out;
     const uint8_t *act; // [n_tokens] rows of ht_act_row_bytes, of the kind that the format wants
     uint32_t n_tokens;
-    // Rows of act that may be read, whatever they hold, or 0: n_tokens. With one behind the last
-    // token, 7, 9, 11 ... tokens are computed as one more, which is faster.
+    // Rows of act that may be read, whatever they hold, or 0: n_tokens. With some behind the last
+    // token, 5, 7, 9, 11 ... are computed as the next number that streams are made for, or as one
+    // more, which is faster.
     uint32_t n_act_rows;
     float *y; // [n_tokens][y_stride]; y[0][0] is output row y_first
     uint32_t y_first;

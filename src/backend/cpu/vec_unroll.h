@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How to make the compiler unroll loops over
-// register arrays, so that the arrays stay registers.
+// How to make the compiler unroll loops over register arrays, so that the arrays stay registers.
 #ifndef HT_CPU_VEC_UNROLL_H
 #define HT_CPU_VEC_UNROLL_H
 

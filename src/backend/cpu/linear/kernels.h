@@ -7,8 +7,8 @@
 //     few tokens:    stream   reads 32 rows of the file's bytes, multiplies at once
 //     many tokens:   pack     writes a panel (16 KB, L1), once
 //                    tile     panel x tokens, a few tokens at a time in registers
-//   both continue sums: from zeros or from acc[token][32], which holds them between the chunks, to
-//   acc or, behind the last chunk, to the output itself
+//   both continue sums: from zeros, the bias, or acc[token][32], which holds them between the
+//   chunks, to acc or, behind the last chunk, to the output itself
 #ifndef HT_CPU_LINEAR_KERNELS_H
 #define HT_CPU_LINEAR_KERNELS_H
 
@@ -66,7 +66,8 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 // Weights of 32 rows x n_k, made by a packer for the tile of its own level.
 //   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni); those of
 //          formats with mins are 0 .. 127 and the same at all levels, and so are those of formats
-//          with an offset (rows.h) at avx2 and avx512
+//          with an offset (rows.h) at avx2 and avx512; panels for products of sums have what
+//          q8_sums.h says
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
 //          level's packers and tiles have that; min of signed codes at avx2 is the int32 that a
@@ -112,7 +113,7 @@ struct ht_tile_args {
     // The activations may not be in the second-level cache: a tile asks for those of the tokens
     // behind its own, which costs it 2 to 5 % where they are there.
     bool act_far;
-    // [n_tokens][32]: the sums so far, and where they go; strides in floats. `from` is aligned.
+    // [n_tokens][32]: the sums so far, and where they go; strides in floats.
     const float *from;
     size_t from_stride;
     float *to;

@@ -187,6 +187,8 @@ static void stream_passes(const struct block *b, const uint8_t *rows, size_t str
         while (t.n_tokens > left || t.n_tokens > most || streamed(b->job, t.n_tokens) != t.n_tokens)
             t.n_tokens--;
         if (n_passes > 1) n_passes--;
+        // So few would cut what they ask for themselves; the passes before have asked for it.
+        if (t.ahead_in_turn && t.n_tokens <= b->k->address_tokens) t.ahead_bytes = 0;
         b->f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
         t.from += t.n_tokens * t.from_stride;
@@ -255,6 +257,12 @@ static struct block block_of(const struct ht_linear_kernels *k, const struct ht_
     return b;
 }
 
+// A row's bytes of the first part of c, which begins at weight `at`.
+static size_t part_bytes(const struct ht_linear_job *job, struct cut c, uint32_t at) {
+    uint32_t n = take_part(&c), left = job->n_in - at;
+    return ht_weight_bytes(job->format, n < left ? n : left);
+}
+
 // n_groups whole groups of rows, K chunk by chunk.
 static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct ht_linear_next next,
                  const struct scratch *s) {
@@ -271,7 +279,8 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
         bool last = at + t.n_k == job->n_in;
         for (uint32_t g = 0; g < n_groups; g++) {
             const uint8_t *rows = first + g * HT_ROW_GROUP * b->row_bytes;
-            const uint8_t *then = rows + HT_ROW_GROUP * b->row_bytes;
+            struct ht_linear_next then = {rows + HT_ROW_GROUP * b->row_bytes, b->row_bytes};
+            size_t n_then = n_bytes;
             float *acc = s->acc + (size_t)g * b->n_tokens * HT_ROW_GROUP;
             t.act_far = g == 0;
             t.from = at > 0 ? acc : sums_begin(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, NULL);
@@ -282,11 +291,15 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
             t.to_stride = direct ? job->y_stride : HT_ROW_GROUP;
             t.out = last ? y : NULL;
             t.add = last && job->residual ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
-            if (g + 1 == n_groups) then = last ? next.at : first + together * n_bytes;
-            if (job->repacked && then && then != job->then.at)
-                ht_ahead_chunk(&t, then, together, n_bytes, b->row_bytes);
+            if (g + 1 == n_groups) {
+                then.at = first + together * n_bytes;
+                if (last) then = next;
+                n_then = part_bytes(job, b->copied, last ? 0 : at + t.n_k);
+            }
+            if (job->repacked && then.at && then.at != job->then.at)
+                ht_ahead_chunk(&t, then.at, together, n_then, b->row_bytes);
             else
-                ht_ahead_rows(&t, (struct ht_linear_next){then, b->row_bytes}, n_bytes);
+                ht_ahead_rows(&t, then, n_then);
             by_panel(b->k, job, rows, b->row_bytes, s, &t);
         }
     }
@@ -301,12 +314,6 @@ static bool asks_in_turn(const struct block *b) {
     if (b->n_tokens > HT_PANEL_BY_ADDRESS) return false;
     if (b->stream) return by_address > 0 && b->n_sums > by_address;
     return by_address > 0 || ht_act_is_q8(ht_linear_act_kind(b->job->format));
-}
-
-// A row's bytes of the first part of c, which begins at weight `at`.
-static size_t part_bytes(const struct ht_linear_job *job, struct cut c, uint32_t at) {
-    uint32_t n = take_part(&c), left = job->n_in - at;
-    return ht_weight_bytes(job->format, n < left ? n : left);
 }
 
 // One group of rows, all of K. first: the thread's first with these tokens. A stream's sums stay in

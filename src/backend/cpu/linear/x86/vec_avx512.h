@@ -155,7 +155,7 @@ INLINE void load64(const struct rows *w, vi out[16]) {
     turn_lines(row, out);
 }
 
-#define HALF_COLUMNS // load_halves and half_column stand here, not in float.h
+#define HALF_COLUMNS // load_halves and half_column stand here, not in float_stream.h
 // out[k] 16-bit lane r = half k of row r's first 32, lane 16 + r = half k + 16: what load64 does,
 // but halves of one k lie together, as the conversion wants them.
 INLINE void load_halves(const struct rows *w, vi out[16]) {
