@@ -319,8 +319,9 @@ static void check_one_answer(const hearth_model *m, const int32_t *tokens, uint3
             float *expected =
                 logits_among(m, backends[b], 1, 0, 0, (enum hearth_kv_type)kv, tokens, n, &first);
             for (int i = 1; i < 4; i++) {
-                float *got = logits_among(m, backends[b], i, chunks[i], among[(i + kv) % 4],
-                                          (enum hearth_kv_type)kv, tokens, n, &r);
+                float *got =
+                    logits_among(m, backends[b], b == 0 ? 1 : i, chunks[i], among[(i + kv) % 4],
+                                 (enum hearth_kv_type)kv, tokens, n, &r);
                 assert_memory_equal(got, expected, (n + 11) * info.n_vocab * sizeof(float));
                 assert_memory_equal(r.tokens, first.tokens, sizeof r.tokens);
                 free(got);
@@ -375,7 +376,7 @@ static void test_golden(void **state) {
         assert_int_equal(fread(expected, info.n_vocab * sizeof(float), n, f), n);
         fclose(f);
         for (int b = 0; b < 2; b++) {
-            float *got = logits_among(m, backends[b], 2, 5, 3, HEARTH_KV_F32, tokens, n, &r);
+            float *got = logits_among(m, backends[b], 1 + b, 5, 3, HEARTH_KV_F32, tokens, n, &r);
             double error = 0, norm = 0;
             for (size_t i = 0; i < (size_t)n * info.n_vocab; i++) {
                 error += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
@@ -459,7 +460,8 @@ static void test_repack(void **state) {
         o.repack = false;
         assert_int_equal(hearth_memory_plan(m, &o, &other, &err), HEARTH_OK);
         assert_int_equal(other.packed, 0);
-        assert_int_equal(plan.total, other.total + plan.packed);
+        assert_int_equal(plan.total - plan.packed - plan.other, other.total - other.other);
+        assert_in_range(plan.other - other.other, 1, 4096); // where they lie
         assert_true(plan.packed > 0.5 * (double)plan.weights);
     }
     hearth_model_close(m);
@@ -476,7 +478,7 @@ static void test_allocation_fails(void **state) {
         struct hearth_request_options ro;
         hearth_engine_options_default(&o);
         o.backend = backends[b];
-        o.n_threads = 2;
+        o.n_threads = 1 + b; // ref has one
         o.prefault = true;
         o.repack = can_repack(m, backends[b]);
         hearth_request_options_default(&ro);
@@ -570,7 +572,7 @@ static void test_plan_holds(void **state) {
             struct hearth_error err;
             hearth_engine_options_default(&o);
             o.backend = backends[b];
-            o.n_threads = 2;
+            o.n_threads = 1 + b; // ref has one
             o.n_ctx = k % 2 ? 512 : 4000;
             o.n_seqs = k < 2 ? 1 : 20;
             o.kv_type = (enum hearth_kv_type)k;

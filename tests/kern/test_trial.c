@@ -20,7 +20,7 @@ static uint32_t run(struct ht_cpu_trial *t, uint32_t n, uint64_t yes, uint64_t n
 
 static void test_faster_way_is_held(void **state) {
     (void)state;
-    struct ht_cpu_trial t = {0};
+    struct ht_cpu_trial t = {.like = 16};
     assert_int_equal(run(&t, TRIAL, 1000, 1100), TRIAL / 2);
     assert_int_equal(run(&t, HT_CPU_TRIAL_HOLD, 1000, 1100), HT_CPU_TRIAL_HOLD);
     assert_int_equal(run(&t, TRIAL, 1100, 1000),
@@ -33,7 +33,7 @@ static void test_faster_way_is_held(void **state) {
 // A neighbour that takes the machine for a few executes decides nothing.
 static void test_few_outliers(void **state) {
     (void)state;
-    struct ht_cpu_trial t = {0};
+    struct ht_cpu_trial t = {.like = 16};
     for (uint32_t i = 0; i < TRIAL; i++) {
         bool way = ht_cpu_trial_begin(&t, 16);
         ht_cpu_trial_end(&t, (way ? 1000 : 1100) + (way && i < TRIAL / 3 ? 90000 : 0));
@@ -41,13 +41,20 @@ static void test_few_outliers(void **state) {
     assert_int_equal(run(&t, HT_CPU_TRIAL_HOLD, 1, 1), HT_CPU_TRIAL_HOLD);
 }
 
-// Executes of another size are not compared: the first of such a pair begins it anew.
+// Executes of another size than the one before are not compared, and go as was found last.
 static void test_pairs_are_alike(void **state) {
     (void)state;
-    struct ht_cpu_trial t = {0};
-    for (uint32_t i = 0; i < 100 * TRIAL; i++) { // each is the first of a pair
-        assert_true(ht_cpu_trial_begin(&t, i));
-        ht_cpu_trial_end(&t, i % 2 ? 1000 : 9000);
+    struct ht_cpu_trial t = {.way = true};
+    for (int way = 1; way >= 0; way--) {
+        for (uint32_t i = 0; i < 100 * TRIAL; i++) { // none is like the one before
+            assert_int_equal(ht_cpu_trial_begin(&t, 17 + i), way);
+            ht_cpu_trial_end(&t, i % 2 ? 1000 : 9000);
+        }
+        assert_int_equal(ht_cpu_trial_begin(&t, 16), way); // nor is this
+        ht_cpu_trial_end(&t, 1000);
+        if (way == 0) break;
+        assert_int_equal(run(&t, TRIAL, 1100, 1000), TRIAL / 2);
+        assert_int_equal(run(&t, HT_CPU_TRIAL_HOLD, 1100, 1000), 0);
     }
     assert_true(ht_cpu_trial_begin(&t, 16));
     ht_cpu_trial_end(&t, 1000);

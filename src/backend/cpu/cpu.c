@@ -148,7 +148,9 @@ static enum hearth_status compile(const struct ht_backend *b, const struct ht_pl
     uint64_t packed = 0;
     if (l->repack) st = ht_cpu_repack_bytes(b, p, &packed, err);
     if (st == HEARTH_OK) st = ht_cpu_compile(b, p, l, out, err);
-    if (st == HEARTH_OK) (*out)->packed_bytes = packed;
+    if (st != HEARTH_OK || !l->repack) return st;
+    (*out)->packed_bytes = packed;
+    (*out)->own_bytes += p->n_weights * sizeof(uint8_t *); // where they lie
     return st;
 }
 
@@ -197,14 +199,16 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
     }
     p->backend = b;
     p->c = c;
+    p->later.way = true;
     p->tiles[HT_CPU_ROWS_TOKENS].at = ht_calloc(l->max_tokens, sizeof(struct ht_cpu_tile));
     p->tiles[HT_CPU_ROWS_OUTPUTS].at =
         ht_calloc((size_t)l->max_outputs + 1, sizeof(struct ht_cpu_tile));
     p->counters = ht_calloc(c->n_steps, sizeof *p->counters);
     p->taken = ht_calloc(2 * (size_t)c->n_threads * ht_cpu_taken_row(c), sizeof *p->taken);
     if (!p->tiles[0].at || !p->tiles[1].at || !p->counters || !p->taken) {
+        st = ht_fail_nomem(err, c->own_bytes, "a prepared plan");
         cpu_release(p);
-        return ht_fail_nomem(err, l->max_tokens * sizeof(struct ht_cpu_tile), "attention tiles");
+        return st;
     }
     if (!(p->scratch = ht_pages_alloc(scratch_total(c)))) {
         st = ht_fail_nomem(err, scratch_total(c), "scratch");
@@ -262,8 +266,12 @@ static void run_plan(void *arg, int thread, int n_threads) {
 
 // Each of many sequences has one token, so that keys and values are as much as weights.
 static bool may_ask_later(const struct ht_prepared *p) {
-    return p->mode == HT_CPU_MANY && p->tiles[HT_CPU_ROWS_TOKENS].n == p->batch->n_tokens &&
-           ht_linear_asks_later(p->backend->linear, p->batch->n_tokens);
+    const struct ht_batch *b = p->batch;
+    if (p->mode != HT_CPU_MANY || !ht_linear_asks_later(p->backend->linear, b->n_tokens))
+        return false;
+    for (uint32_t t = 1; t < b->n_tokens; t++)
+        if (b->seq[t] == b->seq[t - 1]) return false;
+    return true;
 }
 
 static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_batch *b,

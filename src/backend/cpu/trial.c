@@ -4,17 +4,15 @@
 // Pairs begin with either way in turns, so that what gets slower from execute to execute, as
 // contexts grow, favours neither.
 bool ht_cpu_trial_begin(struct ht_cpu_trial *t, uint32_t like) {
-    if (t->held > 0) return t->way;
-    if (t->half && t->like != like) t->half = false;
+    t->counts = t->held == 0 && t->like == like;
+    if (t->like != like) t->half = false;
     t->like = like;
-    return (t->n_pairs % 2 == 0) != t->half;
+    return t->counts ? (t->n_pairs % 2 == 0) != t->half : t->way;
 }
 
 void ht_cpu_trial_end(struct ht_cpu_trial *t, uint64_t ns) {
-    if (t->held > 0) {
-        t->held--;
-        return;
-    }
+    if (t->held > 0) t->held--;
+    if (!t->counts) return;
     t->half = !t->half;
     if (t->half) {
         t->first_ns = ns;

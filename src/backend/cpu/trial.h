@@ -12,9 +12,10 @@
 #define HT_CPU_TRIAL_PAIRS 9   // odd
 #define HT_CPU_TRIAL_HOLD  512 // so 1 of 29 executes is tried, and what changes in a minute is seen
 
-// Begins as zeros: a trial comes first.
+// Begins as zeros but for `way`, by which executes go that are not like the ones before them.
 struct ht_cpu_trial {
     bool way;          // what was found last
+    bool counts;       // this execute is one of a pair
     uint32_t held;     // executes that go that way yet
     bool half;         // a pair's first is done, with `like` and first_ns
     uint32_t n_pairs;  // done
