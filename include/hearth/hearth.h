@@ -98,10 +98,11 @@ HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_e
 // The same, with the file (all parts) read into memory of this process instead of mapped: it takes
 // the time of reading it, shares nothing with other processes, and lies on pages of 2 MB where the
 // system has any, which a mapped file does only if the file system and the way it came into the
-// cache allow it. E_NOMEM where there is too little.
+// cache allow it. E_NOMEM where the machine or the control group has less left than that.
 HEARTH_TRY hearth_file_open_copy(const char *path, hearth_file **out, struct hearth_error *err);
 // The same over bytes that the caller keeps until close (the built-in model, a file inside
-// another).
+// another), at an address that is a multiple of 4 if a model is to run on them. `name` is what
+// messages call them; NULL: "(memory)". E_UNSUPPORTED for one part of a split model.
 HEARTH_TRY hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,
                                   hearth_file **out, struct hearth_error *err);
 HEARTH_API void hearth_file_close(hearth_file *f); // accepts NULL
@@ -115,17 +116,20 @@ HEARTH_API bool hearth_file_large_pages(const hearth_file *f, uint64_t *n_bytes)
 HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 // Key, type ("u32", "str", "arr[str,151936]") and value of metadata entry i. The value is written
 // as JSON into buf (0-terminated); arrays longer than max_items are cut with "..." as the last
-// element. Returns the length the value has in full, as snprintf does; key and type borrow from f.
+// element. Returns the length the value has in full, as snprintf does, so buf may be NULL with
+// n_buf 0; key borrows from f. Past the last entry: 0, an empty key and type.
 HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
                                    const char **key, char type[32], char *buf, size_t n_buf);
 HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
+// Tensor i; all zero past the last.
 HEARTH_API void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth_tensor_info *out);
 
 // ---- tokenizer ---------------------------------------------------------------------------------
 
 typedef struct hearth_tokenizer hearth_tokenizer; // immutable; any thread
 
-// From a file's metadata alone; the file must stay open while the tokenizer lives.
+// From a file's metadata alone; the file must stay open while the tokenizer lives. E_UNSUPPORTED
+// where it has no vocabulary, or one of a kind, or with a pre-tokenizer, that is not known.
 HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
                                    struct hearth_error *err);
 HEARTH_API void hearth_tokenizer_destroy(hearth_tokenizer *t); // accepts NULL
@@ -160,8 +164,8 @@ HEARTH_TRY hearth_detokenizer_create(const hearth_tokenizer *t, bool show_specia
                                      hearth_detokenizer **out, struct hearth_error *err);
 HEARTH_API void hearth_detokenizer_destroy(hearth_detokenizer *d); // accepts NULL
 HEARTH_API void hearth_detokenizer_reset(hearth_detokenizer *d);
-// Adds one token; *text (valid until the next call) receives what became whole, often nothing
-// (n_bytes 0). Bytes that can never become UTF-8 are passed on as they are, byte-exact.
+// Adds one token; *text (valid until the next call, not 0-terminated) receives what became whole,
+// often nothing (n_bytes 0). Bytes that can never become UTF-8 are passed on byte-exact.
 HEARTH_TRY hearth_detokenize(hearth_detokenizer *d, int32_t id, const char **text, size_t *n_bytes);
 // What is still held back at the end.
 HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, size_t *n_bytes);
@@ -172,7 +176,7 @@ HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, 
 typedef struct hearth_model hearth_model;
 
 // Opens a model file: checks hyper-parameters and tensors, builds the plan. Touches no weight:
-// milliseconds.
+// milliseconds. `log` may be NULL.
 HEARTH_TRY hearth_model_open(const char *path, const struct hearth_log *log, hearth_model **out,
                              struct hearth_error *err);
 // From an open file, which the model takes over on success.
@@ -213,18 +217,23 @@ enum hearth_kv_type { HEARTH_KV_F16, HEARTH_KV_F32, HEARTH_KV_BF16, HEARTH_KV_Q8
 HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 
 struct hearth_engine_options {
-    const char *backend;   // "cpu" (default) or "ref"
-    const char *cpu_level; // cap ("scalar", "avx2", "neon", ...); NULL: the best there is
-    int n_threads;         // 0: the fast cores that the process may use, or all of cpu_mask
+    const char *backend; // "cpu" (default) or "ref"
+    // The kernels to use ("scalar", "avx2", "neon", ...), one of hearth_machine.levels; others get
+    // E_UNSUPPORTED. NULL: the best there is
+    const char *cpu_level;
+    // At most 256. 0: the fast cores that the process and its control groups' quota may use, or all
+    // of cpu_mask. Backend ref has one
+    int n_threads;
     // CPUs for the threads, one each, in hexadecimal, CPU 0 the lowest bit: "f0" is 4 to 7. Binds
-    // the calling thread to the first until the engine is destroyed. NULL (default): the system
-    // places them. E_ARG: no number, no CPU, one that cannot be used, fewer than n_threads
+    // the calling thread to the first until it destroys the engine, and every other one that drives
+    // the engine later, which stays bound. NULL (default): the system places them. E_ARG: no
+    // number, no CPU, one that cannot be used, fewer than n_threads; E_UNSUPPORTED on backend ref
     const char *cpu_mask;
-    uint32_t n_ctx;    // positions of one sequence; 0: the model's own, at most 4096
-    uint32_t n_seqs;   // sequences that run at once; default 1
-    uint32_t n_batch;  // tokens of one pass at most; default 512
-    uint32_t n_logits; // rows of logits of one pass at most; default 0: n_seqs. A request with
-                       // on_logits reads its prompt in chunks of at most this
+    uint32_t n_ctx;    // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
+    uint32_t n_seqs;   // sequences that run at once, 1 to 4096; default 1
+    uint32_t n_batch;  // tokens of one pass at most, n_seqs to 65536; default 512
+    uint32_t n_logits; // rows of logits of one pass at most, n_seqs to 65536; default 0: n_seqs. A
+                       // request with on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
     // Weights are copied at creation in the order in which this machine reads them fastest: the
     // same answers, tokens 2 to 30 % sooner with AVX-512 and up to twice as fast with AVX2, for as
@@ -257,7 +266,7 @@ HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_
 // fit, when the machine has too little. The model must outlive the engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
-// Accepts NULL. Destroys its requests as well.
+// Accepts NULL. Destroys its requests as well. Does nothing in a callback, which may not call it.
 HEARTH_API void hearth_engine_destroy(hearth_engine *e);
 HEARTH_API const hearth_model *hearth_engine_model(const hearth_engine *e);
 HEARTH_API const char *hearth_engine_device(const hearth_engine *e); // "cpu avx512vnni, 2 threads"
@@ -275,17 +284,18 @@ struct hearth_logit_bias {
 // Order of the chain: logit bias, penalties, then (temperature 0: the largest logit, lowest id
 // among equals), else top-k, temperature, top-p, min-p, draw. See docs/sampling.md.
 struct hearth_sampling {
-    float temperature;        // default 0.8; 0: greedy
+    float temperature;        // default 0.8; 0: greedy; not below
     int32_t top_k;            // default 40; 0: off
-    float top_p;              // default 0.95; 1: off
-    float min_p;              // default 0.05; 0: off
-    float repetition_penalty; // default 1: off; divides positive, multiplies negative logits
+    float top_p;              // above 0 to 1; default 0.95; 1: off
+    float min_p;              // 0 to 1; default 0.05; 0: off
+    float repetition_penalty; // above 0; default 1: off; divides positive, multiplies negative
+                              // logits
     float presence_penalty;   // default 0: off; once per seen token
     float frequency_penalty;  // default 0: off; per occurrence
     uint32_t penalty_window;  // default 64 last tokens; 0: none
-    uint64_t seed;            // same seed, same text
+    uint64_t seed;            // default 0; same seed, same text
     const struct hearth_logit_bias *logit_bias; // copied
-    size_t n_logit_bias;
+    size_t n_logit_bias;                        // at most 1048576
 };
 HEARTH_API void hearth_sampling_default(struct hearth_sampling *s);
 
@@ -307,7 +317,7 @@ struct hearth_token_logprob {
 struct hearth_event { // borrowed for the length of the callback
     hearth_request *request;
     int32_t token;    // the sampled token; -1 with the last event where none belongs to it
-    const char *text; // what became whole, held back while it may begin a stop string
+    const char *text; // what became whole, held back while it may begin a stop string; no 0 ends it
     size_t n_text_bytes;
     float logprob;                          // of `token`; NAN unless n_logprobs >= 0
     const struct hearth_token_logprob *top; // n_logprobs most likely, most likely first
@@ -317,17 +327,18 @@ struct hearth_event { // borrowed for the length of the callback
 // Return false to cancel the request. May not call the engine, except hearth_request_cancel.
 typedef bool (*hearth_event_fn)(void *user, const struct hearth_event *event);
 // Logits of position `pos` of the prompt (and of generated tokens): n_vocab floats, borrowed for
-// the call.
+// the call. What it returns and may call is as with hearth_event_fn.
 typedef bool (*hearth_logits_fn)(void *user, hearth_request *request, uint32_t pos,
                                  const float *logits, int32_t n_vocab);
 
 struct hearth_request_options {
     struct hearth_sampling sampling;
-    int32_t max_tokens;      // default -1: until the end or a full context; 0: only read the prompt
-    bool ignore_end;         // generate on past end tokens (benchmarks)
-    bool show_special;       // special tokens appear in the text
-    int32_t n_logprobs;      // default -1: none; 0: of the token only; at most 20 others
-    const char *const *stop; // stop strings, copied; not part of the text
+    int32_t max_tokens; // default -1: until the end or a full context; 0: only read the prompt
+    bool ignore_end;    // generate on past end tokens (benchmarks)
+    bool show_special;  // special tokens appear in the text
+    int32_t n_logprobs; // default -1: none; 0: of the token only; at most 20 others
+    // Stop strings, copied; not part of the text: UTF-8 of 1 to 65536 bytes, and a vocabulary
+    const char *const *stop;
     size_t n_stop;
     uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides
     hearth_event_fn on_event;
@@ -337,8 +348,8 @@ struct hearth_request_options {
 HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);
 
 // Queues a sequence: tokens are copied. E_CONTEXT_FULL if the prompt does not fit n_ctx, E_ARG for
-// an empty prompt, a token outside the vocabulary or an option out of range. More than n_seqs wait
-// their turn.
+// an empty prompt, a token outside the vocabulary or an option out of range, E_STATE after the
+// engine has failed, E_NOMEM. More than n_seqs wait their turn.
 HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                  const struct hearth_request_options *o, hearth_request **out,
                                  struct hearth_error *err);
@@ -346,6 +357,8 @@ HEARTH_API void hearth_request_destroy(hearth_request *r); // accepts NULL; canc
 // From any thread; takes effect within one turn.
 HEARTH_API void hearth_request_cancel(hearth_request *r);
 HEARTH_API enum hearth_finish hearth_request_finish(const hearth_request *r);
+// Why a request ended with HEARTH_FINISH_ERROR, with its sentence in *err (may be NULL); HEARTH_OK
+// for all others.
 HEARTH_API enum hearth_status hearth_request_error(const hearth_request *r,
                                                    struct hearth_error *err);
 
@@ -357,7 +370,9 @@ struct hearth_request_stats {
 HEARTH_API void hearth_request_get_stats(const hearth_request *r, struct hearth_request_stats *out);
 
 // One turn: one pass over one token of every running sequence and prompt chunks up to the budget;
-// callbacks are called from here. *n_active: requests not yet finished. Allocates nothing.
+// callbacks are called from here. *n_active: requests not yet finished. Allocates nothing. A pass
+// that fails ends its requests with HEARTH_FINISH_ERROR and is no error of this call: see
+// hearth_request_error. E_STATE from within a callback, and after E_INTERNAL, which is for good.
 HEARTH_TRY hearth_engine_step(hearth_engine *e, size_t *n_active, struct hearth_error *err);
 // Steps until no request is active.
 HEARTH_TRY hearth_engine_run(hearth_engine *e, struct hearth_error *err);
@@ -424,9 +439,9 @@ struct hearth_ceilings {
     double slowest_thread;
 };
 // Measures them: about 7 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
-// 256 MB or eight times the last cache, at most a quarter of the memory that is available. Of the
-// options those of backend, level and threads count. Others that run now lower the numbers.
-// E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where less than 64 MB would be left.
+// 256 MB or eight times the last cache, at most 2 GB and a quarter of the memory that is available.
+// Of the options those of backend, level and threads count. Others that run now lower the numbers.
+// E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that quarter is below 64 MB.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                    struct hearth_ceilings *out, struct hearth_error *err);
 
@@ -478,8 +493,10 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 
 // ---- tools -------------------------------------------------------------------------------------
 
-// Writes a copy of a model with its matrices in another format ("F32", "F16", "BF16", "Q8_0");
-// vectors stay F32.
+// Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
+// else E_UNSUPPORTED. Vectors, tables of positions, routers of experts, and matrices whose rows are
+// no whole blocks become F32. It is written to out_path with ".tmp" behind it, which then takes the
+// place of out_path, whatever was there.
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            struct hearth_error *err);
 

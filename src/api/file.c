@@ -11,6 +11,7 @@
 #include "base/float_env.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/engine.h"
 
 static enum hearth_status wrap(struct ht_gguf *g, hearth_file **out, struct hearth_error *err) {
     hearth_file *f = ht_alloc(sizeof *f);
@@ -27,7 +28,16 @@ static enum hearth_status open_path(const char *path, bool copy, hearth_file **o
                                     struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
-    enum hearth_status s = copy ? ht_gguf_open_copy(path, &g, err) : ht_gguf_open(path, &g, err);
+    enum hearth_status s = ht_gguf_open(path, &g, err);
+    if (s || !copy) return s ? s : wrap(g, out, err);
+    // A copy that does not fit would not be refused by the system, but end the process later.
+    uint64_t n = ht_gguf_file_bytes(g), available = ht_engine_available(NULL);
+    ht_gguf_close(g);
+    if (n > available)
+        return ht_fail(err, HEARTH_E_NOMEM,
+                       "%s: a copy takes %" PRIu64 " bytes of memory, %" PRIu64 " are available",
+                       path, n, available);
+    s = ht_gguf_open_copy(path, &g, err);
     return s ? s : wrap(g, out, err);
 }
 

@@ -174,7 +174,7 @@ HT_MUST_CHECK enum hearth_status ht_plan_check(const struct ht_plan *p, struct h
 bool ht_plan_print(const struct ht_plan *p, struct ht_buf *out);
 
 // Places every tensor in one scratch block by lifetime: offset[i] in bytes (align'ed to 64) for
-// tensor i; *n_bytes is the block's size: the largest live set, not the sum. A tensor with skip[i]
+// tensor i; *n_bytes is the block's size: near the largest live set. A tensor with skip[i]
 // set (may be NULL) gets no place. A tensor is live from the step that writes it to the last that
 // reads it; outputs of a step never overlap its inputs. (plan.c)
 HT_MUST_CHECK enum hearth_status ht_plan_bind(const struct ht_plan *p, uint32_t max_tokens,

@@ -278,6 +278,15 @@ static enum hearth_status check_moe_route(const struct checker *c) {
     return st;
 }
 
+// Whether tensor t holds ids of experts of which there are n.
+static bool routes_over(const struct checker *c, uint32_t t, uint32_t n) {
+    for (uint32_t i = 0; i < c->index; i++) {
+        const struct ht_step *s = &c->p->steps[i];
+        if (s->op == HT_OP_MOE_ROUTE && s->out[0] == t) return s->u.moe.n_experts == n;
+    }
+    return false;
+}
+
 static enum hearth_status check_moe_ffn(const struct checker *c) {
     const struct ht_step *s = c->s;
     enum hearth_status st = expect_counts(c, 3, 1);
@@ -286,6 +295,8 @@ static enum hearth_status check_moe_ffn(const struct checker *c) {
     if (!st) st = expect_width(c, in(c, 1), s->u.moe.n_used);
     if (!st) st = expect_width(c, in(c, 2), s->u.moe.n_used);
     uint32_t n = s->u.moe.n_experts;
+    if (!st && !routes_over(c, s->in[1], n))
+        st = fail_step(c, "input 1 is no route over %" PRIu32 " experts", n);
     if (!st) st = expect_weight(c, 0, false, 3, n, 0, in(c, 0)->width);
     if (st) return st;
     uint64_t ffn = c->p->weights[s->w[0]].ne[1];

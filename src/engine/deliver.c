@@ -119,7 +119,8 @@ static bool send_logits(struct hearth_engine *e, struct hearth_request *r, const
         if (pos < r->n_logits_sent) continue;
         const float *row = logits + (size_t)(r->first_row + i) * n_vocab;
         r->n_logits_sent = pos + 1;
-        if (!r->options.on_logits(r->options.user, r, pos, row, (int32_t)n_vocab)) return false;
+        if (!r->options.on_logits(r->options.user, r, pos, row, (int32_t)n_vocab) || r->doomed)
+            return false;
     }
     return true;
 }

@@ -154,7 +154,7 @@ fail:
 }
 
 void ht_engine_destroy(struct hearth_engine *e) {
-    if (!e) return;
+    if (!e || e->in_step) return; // a callback may not: the turn still holds everything
     while (e->all) ht_request_destroy(e->all);
     if (e->prepared) e->ops->release(e->prepared);
     if (e->backend) e->ops->close(e->backend);

@@ -33,6 +33,8 @@ struct ht_engine_tuning {
 };
 
 void ht_engine_options_default(struct hearth_engine_options *o);
+// Bytes of memory that this process may still take, or what `tuning` (may be NULL) says instead.
+uint64_t ht_engine_available(const struct ht_engine_tuning *tuning);
 HT_MUST_CHECK enum hearth_status ht_engine_memory(const struct ht_engine_source *source,
                                                   const struct hearth_engine_options *o,
                                                   const struct ht_engine_tuning *tuning,

@@ -16,7 +16,7 @@
 #include "engine/sampler.h"
 #include "engine/stop.h"
 
-// Threads that sample at once. Each needs scratch of 28 bytes a token of the vocabulary.
+// Threads that sample at once. Each needs scratch of 24 bytes a token of the vocabulary.
 #define HT_MAX_SAMPLER_THREADS 8
 
 enum ht_request_state { HT_WAITING, HT_RUNNING, HT_FINISHED };
@@ -152,7 +152,6 @@ HT_MUST_CHECK enum hearth_status
 ht_engine_open_backend(const struct ht_engine_source *source, const struct hearth_engine_options *o,
                        const struct ht_engine_tuning *tuning, const struct ht_backend_ops **ops,
                        struct ht_backend **backend, struct hearth_error *err);
-uint64_t ht_engine_available(const struct ht_engine_tuning *tuning);
 
 // Threads that sample: of the team, no more than sequences.
 uint32_t ht_engine_sampler_threads(const struct ht_backend_ops *ops, struct ht_backend *backend,

@@ -26,14 +26,15 @@ void ht_engine_options_default(struct hearth_engine_options *o) {
 static enum hearth_status check_ctx(const struct ht_plan *plan, uint32_t n_ctx, const char *name,
                                     struct hearth_error *err) {
     if (n_ctx > MAX_CTX)
-        return ht_fail(err, HEARTH_E_ARG, "n_ctx is %u; at most %u is possible", n_ctx, MAX_CTX);
+        return ht_fail(err, HEARTH_E_ARG, "n_ctx (--ctx) is %u; at most %u is possible", n_ctx,
+                       MAX_CTX);
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const struct ht_step *s = &plan->steps[i];
         if (s->op != HT_OP_ADD_POS) continue;
         uint64_t n_positions = plan->weights[s->w[0]].ne[1];
         if (n_ctx > n_positions)
             return ht_fail(err, HEARTH_E_ARG,
-                           "n_ctx is %u, but %s has learned positions for %" PRIu64
+                           "n_ctx (--ctx) is %u, but %s has learned positions for %" PRIu64
                            " tokens: a context of at most that is expected",
                            n_ctx, name, n_positions);
     }
@@ -43,11 +44,12 @@ static enum hearth_status check_ctx(const struct ht_plan *plan, uint32_t n_ctx, 
 static enum hearth_status check_counts(const struct hearth_engine_options *o,
                                        struct hearth_error *err) {
     if (o->n_seqs < 1 || o->n_seqs > MAX_SEQS)
-        return ht_fail(err, HEARTH_E_ARG, "n_seqs is %u; 1 to %d is expected", o->n_seqs, MAX_SEQS);
+        return ht_fail(err, HEARTH_E_ARG, "n_seqs (--seqs) is %u; 1 to %d is expected", o->n_seqs,
+                       MAX_SEQS);
     if (o->n_batch < o->n_seqs || o->n_batch > MAX_BATCH)
         return ht_fail(err, HEARTH_E_ARG,
-                       "n_batch is %u; n_seqs (%u: each running sequence takes one token of a "
-                       "pass) to %d is expected",
+                       "n_batch (--batch) is %u; n_seqs (%u: each running sequence takes one token "
+                       "of a pass) to %d is expected",
                        o->n_batch, o->n_seqs, MAX_BATCH);
     if ((o->n_logits != 0 && o->n_logits < o->n_seqs) || o->n_logits > MAX_BATCH)
         return ht_fail(err, HEARTH_E_ARG,

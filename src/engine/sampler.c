@@ -212,15 +212,24 @@ static int32_t first_equal(const struct ht_sampler_scratch *w, const float *l, f
     return (int32_t)i;
 }
 
-static enum hearth_status fail_logits(const float *logits, uint32_t n_vocab,
-                                      struct hearth_error *err) {
+static uint32_t first_not_finite(const float *l, uint32_t n) { // -inf is a token that is forbidden
     uint32_t i = 0;
-    while (i < n_vocab && logits[i] < INFINITY) i++;
-    if (i == n_vocab) i = 0;
-    return ht_fail(err, HEARTH_E_FORMAT,
-                   "the logit of token %u is %g, a finite number was expected: the model's weights "
-                   "hold NaN or infinities, or its numbers overflow",
-                   i, (double)logits[i]);
+    while (i < n && l[i] < INFINITY) i++;
+    return i;
+}
+
+// The model's logits, or what bias and penalties made of them, hold what cannot be compared.
+static enum hearth_status fail_logits(const float *logits, const float *adjusted, uint32_t n_vocab,
+                                      struct hearth_error *err) {
+    uint32_t i = first_not_finite(logits, n_vocab);
+    if (i < n_vocab)
+        return ht_fail(err, HEARTH_E_FORMAT,
+                       "the logit of token %u is %g, a finite number was expected: the model's "
+                       "weights hold NaN or infinities, or its numbers overflow",
+                       i, (double)logits[i]);
+    return ht_fail(err, HEARTH_E_ARG,
+                   "logit bias or penalties are too large: the logit of token %u becomes infinite",
+                   first_not_finite(adjusted, n_vocab));
 }
 
 enum hearth_status ht_sampler_pick(struct ht_sampler *s, struct ht_sampler_scratch *w,
@@ -228,7 +237,7 @@ enum hearth_status ht_sampler_pick(struct ht_sampler *s, struct ht_sampler_scrat
                                    int32_t *token, struct hearth_error *err) {
     const struct hearth_sampling *o = &s->options;
     const float *l = adjust(o, w, logits, history, n_history);
-    if (!ht_chunk_maxima(l, w->n_vocab, w->maxima)) return fail_logits(l, w->n_vocab, err);
+    if (!ht_chunk_maxima(l, w->n_vocab, w->maxima)) return fail_logits(logits, l, w->n_vocab, err);
     float max = max_of(w->maxima, w->n_vocab);
     if (max == -INFINITY)
         return ht_fail(err, HEARTH_E_ARG, "no token is left: every logit is -inf after logit bias");

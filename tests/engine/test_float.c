@@ -93,7 +93,7 @@ static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting
     memset(r, 0, sizeof *r);
     hearth_engine_options_default(&eo);
     eo.backend = backend;
-    eo.n_threads = 2;
+    eo.n_threads = strcmp(backend, "ref") == 0 ? 1 : 2;
     eo.n_ctx = 128;
     eo.n_seqs = 2;
     eo.kv_type = kv;

@@ -299,6 +299,23 @@ static enum hearth_status pick_one(const struct hearth_sampling *o, const float 
     return status;
 }
 
+// What bias and penalties make infinite is not blamed on the model.
+static void test_infinite_wishes(void **state) {
+    (void)state;
+    static float logits[700];
+    static const struct hearth_logit_bias twice[2] = {{130, 3e38f}, {130, 3e38f}};
+    struct hearth_sampling o = {.top_p = 1, .repetition_penalty = 1};
+    struct hearth_error err;
+    int32_t token = -1;
+    o.logit_bias = twice;
+    o.n_logit_bias = 1;
+    assert_int_equal(pick_one(&o, logits, 700, &token, &err), HEARTH_OK);
+    assert_int_equal(token, 130);
+    o.n_logit_bias = 2;
+    assert_int_equal(pick_one(&o, logits, 700, &token, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "token 130 "));
+}
+
 static void test_bad_logits(void **state) {
     (void)state;
     static float logits[700];
@@ -499,6 +516,7 @@ int main(void) {
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_bad_logits),
+        cmocka_unit_test(test_infinite_wishes),
         cmocka_unit_test(test_ties),
         cmocka_unit_test(test_option_ranges),
         cmocka_unit_test(test_logprobs),

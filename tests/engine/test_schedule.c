@@ -427,7 +427,7 @@ static void test_destroy_any_state(void **state) {
     ht_engine_destroy(e);
 }
 
-// Callbacks may not destroy requests; one that does all the same breaks nothing.
+// Callbacks may not destroy anything; one that does all the same breaks nothing.
 static bool destroy_both(void *user, const struct hearth_event *event) {
     struct record *r = user;
     assert_int_equal(r->n_events++, 0);
@@ -436,18 +436,31 @@ static bool destroy_both(void *user, const struct hearth_event *event) {
     return true;
 }
 
+static bool destroy_all(void *user, struct hearth_request *request, uint32_t pos,
+                        const float *logits, int32_t n_vocab) {
+    struct record *r = user;
+    (void)pos, (void)logits, (void)n_vocab;
+    r->n_logits_seen++;
+    ht_engine_destroy(request->engine);
+    ht_request_destroy(request);
+    return true;
+}
+
 static void test_destroy_in_callback(void **state) {
     (void)state;
-    static struct record r[3];
-    struct hearth_engine *e = make_engine((struct setup){.n_ctx = 200, .n_seqs = 3});
-    for (int i = 0; i < 3; i++) {
+    static struct record r[4];
+    struct hearth_engine *e =
+        make_engine((struct setup){.n_ctx = 200, .n_seqs = 4, .n_logits = 40});
+    for (int i = 0; i < 4; i++) {
         fill(&r[i], 20, 50);
         if (i == 0) r[i].o.on_event = destroy_both;
         if (i == 1) r[i].o.on_logits = on_logits;
+        if (i == 3) r[i].o.on_logits = destroy_all;
         submit(e, &r[i]);
     }
     run(e);
     assert_int_equal(r[1].n_last, 0);
+    assert_int_equal(r[3].n_logits_seen, 1);
     check_answer(&r[2], 200);
     check_idle(e);
     assert_ptr_equal(e->all, r[2].request);

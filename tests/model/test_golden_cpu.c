@@ -219,6 +219,7 @@ static void check_long(uint32_t window, float soft_cap, enum hearth_kv_type kv_t
     longer.n_tokens = N;
     struct golden_run r = plain, ref = plain;
     ref.ops = &ht_backend_ref;
+    ref.n_threads = 1;
     r.kv_type = ref.kv_type = kv_type;
     float *want = golden_logits(&longer, &ref), *got = golden_logits(&longer, &r);
     double nmse = golden_nmse(got, want, (size_t)N * g.n_vocab);
@@ -277,6 +278,7 @@ static void test_kv_types(void **state) {
             golden_open(names[i], &g);
             struct golden_run ref = plain, r = plain;
             ref.ops = &ht_backend_ref;
+            ref.n_threads = 1;
             ref.kv_type = r.kv_type = (enum hearth_kv_type)type;
             float *want = golden_logits(&g, &ref), *first = golden_logits(&g, &r);
             double nmse = golden_nmse(first, want, (size_t)g.n_tokens * g.n_vocab);

@@ -199,6 +199,9 @@ static void ids(struct copy *c) {
 static void experts(struct copy *c) {
     step(c, HT_OP_MOE_FFN)->w[2] = step(c, HT_OP_MOE_FFN)->w[0];
 }
+static void route(struct copy *c) {
+    step(c, HT_OP_MOE_FFN)->u.moe.n_experts = 3;
+}
 static void no_op(struct copy *c) {
     c->steps[3].op = HT_N_OPS;
 }
@@ -251,6 +254,7 @@ static const struct {
     {router, "has width 4, expected 5"},
     {ids, "has the wrong type"},
     {experts, "in dimension 0, expected 64"},
+    {route, "input 1 is no route over 3 experts"},
     {no_op, "no such operation"},
     {act, "no such activation"},
 };

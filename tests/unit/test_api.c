@@ -224,6 +224,13 @@ static void test_file(void **state) {
     hearth_file_large_pages(copy, &n_large);
     assert_int_equal(n_large, 0); // it is shorter than one
     hearth_file_close(copy);
+    // One that no machine can hold is refused before it is read; not every file system has it.
+    hearth_file *huge = NULL;
+    if (truncate(path, (off_t)1 << 43) == 0 && !hearth_file_open(path, &huge, &err)) {
+        assert_int_equal(hearth_file_open_copy(path, &copy, &err), HEARTH_E_NOMEM);
+        assert_non_null(strstr(err.message, "8796093022208 bytes"));
+        hearth_file_close(huge);
+    }
     hearth_file_tensor(f, 7, &t);
     assert_int_equal(t.n_dims, 0);
     // No architecture of that name, and no vocabulary.

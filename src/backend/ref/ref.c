@@ -187,8 +187,11 @@ static enum hearth_status open_backend(const struct ht_backend_options *o, struc
     if (o->level)
         return ht_fail(err, HEARTH_E_ARG, "backend ref has no CPU levels, level \"%s\" was given",
                        o->level);
-    if (o->n_threads < 0)
-        return ht_fail(err, HEARTH_E_ARG, "%d threads, expected 0 or more", o->n_threads);
+    if (o->n_threads < 0 || o->n_threads > 1)
+        return ht_fail(err, HEARTH_E_ARG,
+                       "the backend ref runs on the calling thread: 1 thread, or 0, is expected, "
+                       "%d were given",
+                       o->n_threads);
     if (o->cpu_mask)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "the backend ref runs on the calling thread and takes no CPU mask");
