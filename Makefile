@@ -49,7 +49,7 @@ help:
 	@echo "make run       build, and let the built-in model write: PROMPT=\"...\" MODEL=file.gguf"
 	@echo "make test      build and run every test; the last line counts them"
 	@echo "make bench     measure tokens a second: MODEL=file.gguf"
-	@echo "make check     format, lengths, layering, links, exported symbols, writable data"
+	@echo "make check     format, lengths, layering, links, exported symbols, writable data, tiles"
 	@echo "make install   PREFIX=$(PREFIX) DESTDIR="
 	@echo "make clean     remove $(BUILD)/"
 	@echo "CMAKE_FLAGS=... is handed to cmake at the first build; options: docs/building.md"

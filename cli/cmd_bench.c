@@ -10,7 +10,7 @@
 #define AT(field) offsetof(struct args, field)
 
 enum {
-    CEILING_MS = 300, // for each of six numbers
+    CEILING_MS = 300, // for each of seven measurements
     READ_MS = 1,      // beside a repetition: two passes over the weights, or more
     MULTIPLY_MS = 5,  // beside a repetition: for each of five numbers
     FEW_TOKENS = 16,  // a prompt of more multiplies longer than it reads
@@ -471,7 +471,7 @@ const struct command command_bench = {
             "the multiply-adds, each with its share of what the same number of threads can do on "
             "this machine, which is measured before and after each repetition: multiplying, and "
             "reading the weights (for prompts of more than 16 tokens that is measured first). "
-            "Every combination of the lists is run.",
+            "Every combination of the lists is run. Without MODEL the built-in model is used.",
     .groups = bench_groups,
     .n_groups = sizeof(bench_groups) / sizeof(bench_groups[0]),
     .run = run,

@@ -36,8 +36,8 @@ static const struct option_group *const eval_groups[] = {&eval_group, &text_grou
 static int run(const struct args *a) {
     if (a->tokens && a->file) return fail_usage("--tokens and --file cannot both be given");
     if (!a->tokens && !a->file) return fail_usage("'hearth eval' wants --tokens or --file");
-    if (a->file && (a->logits || a->compare || a->among)) {
-        return fail_usage("--logits, --compare and --among go with --tokens");
+    if (a->file && (a->logits || a->compare || a->chunk || a->among)) {
+        return fail_usage("--logits, --compare, --chunk and --among go with --tokens");
     }
     return a->tokens ? eval_tokens(a) : eval_text(a);
 }
@@ -50,7 +50,7 @@ const struct command command_eval = {
     .summary = "logits of tokens, or the perplexity of a text",
     .text = "Reads tokens and writes or compares the logits of every position, or reads a text "
             "and prints its perplexity. The numbers depend on the tokens, the model and --backend, "
-            "--cpu-level and --kv-type, and on nothing else.",
+            "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else.",
     .groups = eval_groups,
     .n_groups = sizeof(eval_groups) / sizeof(eval_groups[0]),
     .run = run,

@@ -17,10 +17,10 @@ static const struct option inspect_options[] = {
     {"--plan", NULL, NULL, OPTION_FLAG, AT(plan), 0, 0, NULL, NULL,
      "print the steps that compute a pass"},
     {"--memory", NULL, NULL, OPTION_FLAG, AT(memory), 0, 0, NULL, NULL,
-     "print what a run with --ctx, --seqs, --kv-type and --batch will take"},
-    {"--seqs", NULL, "N", OPTION_INT, AT(seqs), 1, 65536, NULL, NULL, "sequences that run at once"},
+     "print what a run with --seqs and the options of the engine will take"},
+    {"--seqs", NULL, "N", OPTION_INT, AT(seqs), 1, 4096, NULL, NULL, "sequences that run at once"},
     {"--items", NULL, "N", OPTION_INT, AT(items), 0, UINT32_MAX, NULL, NULL,
-     "elements of an array that are shown; 0: all"},
+     "elements of an array that are shown; 0: all (without --json, lines are cut)"},
 };
 static const struct option_group inspect_group = {
     "What to print", inspect_options, sizeof(inspect_options) / sizeof(inspect_options[0])};
@@ -146,6 +146,16 @@ static void print_model(const struct inspect *in) {
     printf("  %-14s %u positions in training\n", "context", m.n_ctx_train);
 }
 
+// What an engine says that does not fit: how much is there, and which option would make it fit.
+static void print_advice(const struct inspect *in) {
+    struct hearth_engine_options o;
+    struct hearth_error err = {HEARTH_OK, ""};
+    hearth_engine *e = NULL;
+    engine_options(in->a, &o);
+    if (hearth_engine_create(in->model, &o, &e, &err)) printf("  %s\n", err.message);
+    hearth_engine_destroy(e); // of late there is room
+}
+
 static void print_memory(const struct inspect *in) {
     const struct hearth_memory *m = &in->memory;
     const struct {
@@ -166,10 +176,7 @@ static void print_memory(const struct inspect *in) {
         char bytes[32];
         printf("  %-10s %12s  %s\n", rows[i].name, format_bytes(bytes, rows[i].n), rows[i].what);
     }
-    if (m->total > m->available) {
-        printf("  This is more than there is: a smaller --ctx or --seqs, or --kv-type q8_0 "
-               "takes less.\n");
-    }
+    if (m->total > m->available) print_advice(in);
 }
 
 static bool write_stdout(void *user, const char *text, size_t n) {

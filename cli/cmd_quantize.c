@@ -42,8 +42,9 @@ const struct command command_quantize = {
     .n_operands_min = 2,
     .n_operands_max = 2,
     .summary = "copy a model with its weights in another format",
-    .text = "Writes a copy of the model IN to OUT with its matrices in another format; vectors "
-            "stay F32. OUT appears only when it is complete.",
+    .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors, "
+            "position tables, routers of experts, and matrices whose rows are no whole blocks "
+            "become F32. OUT appears, or is replaced, only when the copy is complete.",
     .groups = quantize_groups,
     .n_groups = 1,
     .run = run,

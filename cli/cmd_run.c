@@ -204,7 +204,7 @@ static int generate(struct run *r, const struct hearth_tokens *prompt) {
     fill_options(r, &o);
     r->n_prompt = prompt->n;
     if (prompt->n == 0) {
-        return fail_usage("the text is empty, and the model has no begin token to begin from");
+        return fail_usage("the text is empty, and no begin token is put in front of it");
     }
     if (hearth_request_create(r->engine, prompt->ids, prompt->n, &o, &r->request, &err)) {
         return fail_error(&err);

@@ -235,10 +235,13 @@ static int convert_lines(const struct args *a, const hearth_tokenizer *t, const 
 // ---- the command
 
 static int check_options(const struct args *a) {
-    if (a->ids && (a->prompt || a->file || a->jsonl || a->bench || a->pieces || a->count)) {
+    if (a->ids &&
+        (a->prompt || a->file || a->jsonl || a->begin || a->bench || a->pieces || a->count)) {
         return fail_usage("--ids turns ids into text; it goes with --special only");
     }
-    if (a->decode && !a->jsonl) return fail_usage("--decode goes with --jsonl");
+    if (a->decode && (!a->jsonl || a->begin)) {
+        return fail_usage("--decode goes with --jsonl, and not with --begin");
+    }
     if (a->jsonl + a->pieces + a->count + a->bench > 1) {
         return fail_usage("of --jsonl, --pieces, --count and --bench only one can be given");
     }
@@ -266,8 +269,6 @@ static int run(const struct args *a) {
     if (code) return code;
     if (hearth_file_open(a->operands[0], &f, &err) || hearth_tokenizer_create(f, &t, &err)) {
         code = fail_error(&err);
-    } else if (!t) {
-        code = fail("%s: has no vocabulary", a->operands[0]);
     } else {
         code = tokenize(a, t);
         if (!finish_stdout()) code = EXIT_RUN;

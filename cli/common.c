@@ -47,7 +47,8 @@ const struct option_group group_sampling = {
     sizeof(sampling_options) / sizeof(sampling_options[0])};
 
 static const struct option engine_options_[] = {
-    {"--ctx", NULL, "N", OPTION_INT, AT(ctx), 1, INT32_MAX, NULL, "the model's own, at most 4096",
+    {"--ctx", NULL, "N", OPTION_INT, AT(ctx), 1, 1 << 26, NULL,
+     "the model's own, at most 4096; eval and bench: what they need",
      "positions of a sequence: prompt and generated tokens together"},
     {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "i16|f16|f32|bf16|q8_0", NULL,
      "number format of keys and values: i16 (16-bit whole numbers, the fastest), f16, f32, bf16 or "
@@ -61,12 +62,12 @@ static const struct option engine_options_[] = {
      "the CPUs that compute, one thread bound to each; CPU 0 is the lowest bit: f0 is 4 to 7"},
     {"--repack", NULL, NULL, OPTION_FLAG, AT(repack), 0, 0, NULL, NULL,
      "copy the weights in the order that this machine reads fastest: the same text, faster, for as "
-     "much memory again as they have and a later start"},
+     "much memory again as they have and a later start; for AVX2, and AVX-512 with VNNI"},
     {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, "cpu|ref", NULL,
-     "cpu, or ref: the slow specification that cpu is tested against"},
+     "cpu, or ref: the slow specification that cpu is tested against, on one thread"},
     {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
-     "use no higher level than L: scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx; "
-     "neon, neon_dotprod, neon_i8mm"},
+     "the kernels to use, of those that run here ('hearth doctor' lists them): scalar, avx2, "
+     "avx2vnni, avx512, avx512vnni, avx512bf16, amx; neon, neon_dotprod, neon_i8mm"},
 };
 const struct option_group group_engine = {"Engine", engine_options_,
                                           sizeof(engine_options_) / sizeof(engine_options_[0])};
@@ -74,7 +75,7 @@ const struct option_group group_engine = {"Engine", engine_options_,
 static const struct option file_options[] = {
     {"--no-mmap", NULL, NULL, OPTION_FLAG, AT(no_mmap), 0, 0, NULL, NULL,
      "read the file into memory instead of mapping it: starts later, shares nothing with other "
-     "processes, and is sure of 2 MB pages, which can make generation faster"},
+     "processes, and lies on 2 MB pages where the system has them, which can be faster"},
 };
 const struct option_group group_file = {"File", file_options, 1};
 
@@ -197,7 +198,7 @@ int create_engine(const hearth_model *m, const struct hearth_engine_options *o,
 const hearth_tokenizer *need_tokenizer(const hearth_model *m, const struct args *a) {
     const hearth_tokenizer *t = hearth_model_tokenizer(m);
     if (!t) {
-        fail("%s: has no vocabulary (tokenizer.ggml.model is no_vocab), so text cannot be read or "
+        fail("%s: has no vocabulary (tokenizer.ggml.model names none), so text cannot be read or "
              "written; 'hearth eval --tokens' takes token ids",
              model_label(a));
     }

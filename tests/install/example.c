@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
     wish.on_event = print;
     if (!s) s = hearth_request_create(engine, prompt.ids, prompt.n, &wish, &request, &err);
     if (!s) s = hearth_engine_run(engine, &err);
+    if (!s) s = hearth_request_error(request, &err);
 
     if (s) fprintf(stderr, "%s: %s\n", hearth_status_name(s), err.message);
     hearth_tokens_free(&prompt);
