@@ -4,13 +4,13 @@
 #include "model/model_internal.h"
 
 uint32_t ht_block_embed(struct ht_build *b) {
-    uint32_t table = ht_bind_matrix(b, "token_embd.weight", b->hp.n_vocab, b->hp.dim);
-    return ht_add_embed(b, "embd", table, 1);
+    b->embedding = ht_bind_matrix(b, "token_embd.weight", b->hp.n_vocab, b->hp.dim);
+    return ht_add_embed(b, "embd", b->embedding, 1);
 }
 
-// Files without an output matrix use the embedding's: the first weight that was bound.
+// Files without an output matrix use the embedding's.
 void ht_block_logits(struct ht_build *b, uint32_t x) {
-    uint32_t w = 0;
+    uint32_t w = b->embedding;
     if (ht_has_weight(b, "output.weight"))
         w = ht_bind_matrix(b, "output.weight", b->hp.n_vocab, b->hp.dim);
     uint32_t bias = ht_bind_optional_vector(b, "output.bias", b->hp.n_vocab);

@@ -143,18 +143,18 @@ void ht_refuse_window(struct ht_build *b) {
 
 // ---- what a file may hold beside its architecture's tensors
 
-static bool is_bound(const struct ht_build *b, const struct ht_gguf_tensor *t) {
-    for (uint32_t i = 0; i < b->n_weights; i++)
-        if (b->sources[i] == t) return true;
-    return false;
-}
-
 // A tensor of a layer that no step uses would change the result if it were used: refused. Others
 // are named in the log.
 void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
-    for (size_t i = 0; i < ht_gguf_n_tensors(b->g) && !b->status; i++) {
+    size_t n = ht_gguf_n_tensors(b->g);
+    if (b->status) return;
+    bool *bound = ht_arena_array(b->arena, n, sizeof *bound, 1);
+    if (!bound) b->status = ht_fail_nomem(b->err, n, "a list of tensors");
+    for (uint32_t i = 0; i < b->n_weights && !b->status; i++)
+        bound[b->sources[i] - ht_gguf_tensor_at(b->g, 0)] = true;
+    for (size_t i = 0; i < n && !b->status; i++) {
         const struct ht_gguf_tensor *t = ht_gguf_tensor_at(b->g, i);
-        if (is_bound(b, t)) continue;
+        if (bound[i]) continue;
         if (strncmp(t->name, "blk.", 4) == 0)
             ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                           "tensor %s is not one that architecture %s with %" PRIu32
@@ -166,7 +166,10 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     }
 }
 
-void ht_check_special_ids(struct ht_build *b) {
+// Those that end or begin texts are refused where they are no token; others, which nothing uses,
+// are often left over from a larger vocabulary.
+void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
+    static const char *const used[] = {"bos", "eos", "eot", "eom", "unknown"};
     static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
     for (size_t i = 0; i < ht_gguf_n_kv(b->g) && !b->status; i++) {
         const struct ht_gguf_kv *kv = ht_gguf_kv_at(b->g, i);
@@ -177,9 +180,17 @@ void ht_check_special_ids(struct ht_build *b) {
             continue;
         int64_t id = ht_gguf_int_at(kv, 0);
         if (id == -1 || id == UINT32_MAX) continue; // not set
-        if (id < 0 || id >= b->hp.n_vocab)
+        if (id >= 0 && id < b->hp.n_vocab) continue;
+        bool is_used = false;
+        for (size_t k = 0; k < sizeof used / sizeof *used; k++)
+            is_used |= strlen(used[k]) == len - (sizeof head + sizeof tail - 2) &&
+                       memcmp(kv->key + sizeof head - 1, used[k], strlen(used[k])) == 0;
+        if (is_used)
             ht_build_fail(b, HEARTH_E_FORMAT,
                           "metadata key %s is %" PRId64 ", outside the vocabulary of %" PRIu32,
                           kv->key, id, b->hp.n_vocab);
+        else
+            ht_log(log, HEARTH_LOG_WARN, "%s: metadata key %s is %" PRId64 ", no token; not used",
+                   ht_gguf_name(b->g), kv->key, id);
     }
 }

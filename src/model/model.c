@@ -78,7 +78,7 @@ static void build(struct ht_model *m, struct ht_build *b, const struct ht_arch *
     ht_hparams_read(b);
     if (!b->status) arch->build(b);
     ht_check_unused_tensors(b, log);
-    ht_check_special_ids(b);
+    ht_check_special_ids(b, log);
     copy_name(m, b);
     if (!b->status) count_weights(m, b);
 }

@@ -35,6 +35,7 @@ struct ht_build {
     struct ht_step *steps;
     uint32_t n_tensors, n_weights, n_ropes, n_steps;
     uint32_t cap_tensors, cap_weights, cap_sources, cap_ropes, cap_steps;
+    uint32_t embedding; // weight
     uint32_t logits;
 };
 
@@ -149,6 +150,6 @@ uint32_t ht_block_experts(struct ht_build *b, uint32_t h);
 
 // After the last step: unknown tensors of the file, the token ids of the vocabulary. (hparams.c)
 void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log);
-void ht_check_special_ids(struct ht_build *b);
+void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log);
 
 #endif

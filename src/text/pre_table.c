@@ -24,7 +24,7 @@
 
 static const struct ht_pre rows[] = {
     {
-        .names = {"gpt-2", "phi-2"},
+        .names = {"gpt-2", "phi-2", "a.x-4.0", "mellum"},
         .patterns = {GPT2},
         .covers = true,
         .scan = HT_SCAN_GPT2,
@@ -52,7 +52,8 @@ static const struct ht_pre rows[] = {
         .scan = HT_SCAN_QWEN2,
     },
     {
-        .names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "lfm2"},
+        .names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "lfm2", "pixtral",
+                  "midm-2.0"},
         .patterns = {LLAMA3("\\p{N}{1,3}+")},
         .ignore_merges = true,
         .add_bos = true,

@@ -31,7 +31,7 @@ static enum hearth_status read_id(const struct ht_gguf *g, const char *key, int3
 
 static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer *t,
                                    struct hearth_error *err) {
-    int32_t n = t->v.n, other = -1, eot = -1, eom = -1;
+    int32_t n = t->v.n, eot = -1, eom = -1;
     bool spm = t->kind == HT_KIND_SPM;
     t->bos = spm && n > 1 ? 1 : -1; // sentencepiece's own defaults
     t->eos = spm && n > 2 ? 2 : -1;
@@ -40,13 +40,9 @@ static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer 
         const char *key;
         int32_t *id;
     } keys[] = {
-        {"tokenizer.ggml.bos_token_id", &t->bos},      {"tokenizer.ggml.eos_token_id", &t->eos},
-        {"tokenizer.ggml.unknown_token_id", &t->unk},  {"tokenizer.ggml.eot_token_id", &eot},
-        {"tokenizer.ggml.eom_token_id", &eom},         {"tokenizer.ggml.padding_token_id", &other},
-        {"tokenizer.ggml.seperator_token_id", &other}, {"tokenizer.ggml.mask_token_id", &other},
-        {"tokenizer.ggml.fim_pre_token_id", &other},   {"tokenizer.ggml.fim_suf_token_id", &other},
-        {"tokenizer.ggml.fim_mid_token_id", &other},   {"tokenizer.ggml.fim_pad_token_id", &other},
-        {"tokenizer.ggml.fim_rep_token_id", &other},   {"tokenizer.ggml.fim_sep_token_id", &other},
+        {"tokenizer.ggml.bos_token_id", &t->bos},     {"tokenizer.ggml.eos_token_id", &t->eos},
+        {"tokenizer.ggml.unknown_token_id", &t->unk}, {"tokenizer.ggml.eot_token_id", &eot},
+        {"tokenizer.ggml.eom_token_id", &eom},
     };
     enum hearth_status st = HEARTH_OK;
     for (size_t i = 0; !st && i < sizeof(keys) / sizeof(*keys); i++)
@@ -131,7 +127,7 @@ static enum hearth_status load(const struct ht_gguf *g, struct ht_tokenizer *t,
     if (!st) st = read_begin_end(g, t, err);
     if (st) return st;
     find_bytes(t);
-    unsigned control = 1 << HT_TOKEN_CONTROL, user = 1 << HT_TOKEN_USER;
+    unsigned control = 1 << HT_TOKEN_CONTROL | 1 << HT_TOKEN_UNKNOWN, user = 1 << HT_TOKEN_USER;
     st = ht_special_init(&t->special, &t->v, spm ? control : control | user, err);
     if (!st && spm) st = ht_special_init(&t->user, &t->v, user, err);
     // merging by ids needs the bytes of tokens no more

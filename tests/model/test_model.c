@@ -34,6 +34,10 @@ static const struct bad_case bad_cases[] = {
      FORMAT,
      "llama.block_count is missing"},
     {"llama",
+     {{TINY_U32, "tokenizer.ggml.unknown_token_id", .u = 96}},
+     FORMAT,
+     "tokenizer.ggml.unknown_token_id is 96, outside the vocabulary of 96"},
+    {"llama",
      {{TINY_U32, "llama.block_count", .u = 0}},
      FORMAT,
      "llama.block_count is 0, expected 1 to 65536"},
@@ -303,6 +307,15 @@ static void test_tied_output(void **state) {
     assert_string_equal(p->weights[last->w[0]].name, "token_embd.weight");
     assert_int_equal(last->w[0], p->steps[0].w[0]);
     unload(&l);
+    // As Llama 3.2 has it: factors of the rotation are bound before the embedding.
+    static const struct tiny_edit llama32[] = {
+        {TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = 2},
+        {TINY_DROP_TENSOR, .name = "output.weight"},
+        {.kind = TINY_END}};
+    l = load("llama", llama32, NULL);
+    p = ht_model_plan(l.m);
+    assert_string_equal(p->weights[p->steps[p->n_steps - 1].w[0]].name, "token_embd.weight");
+    unload(&l);
 }
 
 static void catch_log(void *user, enum hearth_log_level level, const char *line) {
@@ -317,6 +330,11 @@ static void test_unused_is_said(void **state) {
     struct hearth_log log = {catch_log, line};
     struct loaded l = load("qwen3", edits, &log);
     assert_non_null(strstr(line, "tensor cls.output.weight is not used"));
+    unload(&l);
+    static const struct tiny_edit padding[] = {
+        {TINY_U32, "tokenizer.ggml.padding_token_id", .u = 96}, {.kind = TINY_END}};
+    l = load("llama", padding, &log);
+    assert_non_null(strstr(line, "tokenizer.ggml.padding_token_id is 96, no token"));
     unload(&l);
 }
 

@@ -90,10 +90,9 @@ static void merges(void **state) {
 
 static void ids(void **state) {
     (void)state;
-    static const char *const keys[] = {
-        "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",
-        "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
-        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
+    static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                                       "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+                                       "tokenizer.ggml.unknown_token_id"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
         struct make *m = make_bpe("gpt-2");
         make_key(m, keys[i], HT_GGUF_U32, 256);
