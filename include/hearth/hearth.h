@@ -135,7 +135,9 @@ HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
 HEARTH_API void hearth_tokenizer_destroy(hearth_tokenizer *t); // accepts NULL
 
 enum hearth_encode_flags {
-    HEARTH_ENCODE_PLAIN = 0,          // every byte is text
+    // Every byte is text; but what SentencePiece calls user-defined tokens is a part of its model
+    // of text, and always read
+    HEARTH_ENCODE_PLAIN = 0,
     HEARTH_ENCODE_SPECIAL = 1 << 0,   // special tokens written in the text are read as such
     HEARTH_ENCODE_BEGIN_END = 1 << 1, // add the begin (and end) token where the file says so
 };
@@ -148,6 +150,7 @@ struct hearth_tokens {
 HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                          unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
 HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
+// A tokenizer that is NULL (hearth_model_tokenizer) has no tokens; what takes one says so.
 HEARTH_API int32_t hearth_tokenizer_n_vocab(const hearth_tokenizer *t);
 HEARTH_API int32_t hearth_tokenizer_bos(const hearth_tokenizer *t); // -1: none
 HEARTH_API int32_t hearth_tokenizer_eos(const hearth_tokenizer *t);
@@ -495,8 +498,8 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
 // else E_UNSUPPORTED. Vectors, tables of positions, routers of experts, and matrices whose rows are
-// no whole blocks become F32. It is written to out_path with ".tmp" behind it, which then takes the
-// place of out_path, whatever was there.
+// no whole blocks become F32. It is written to out_path with ".tmp" behind it, where no file may
+// be, which then takes the place of out_path, whatever was there.
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            struct hearth_error *err);
 

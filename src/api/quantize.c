@@ -122,6 +122,8 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
                                    struct hearth_error *err) {
     enum ht_format f;
     uint32_t file_type;
+    if (!out_path || !format)
+        return ht_fail(err, HEARTH_E_ARG, "the path or the format of the copy is NULL");
     if (!ht_format_find(format, &f) || !ht_format_get(f)->from_f32 || !file_type_of(f, &file_type))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "models cannot be written in format \"%s\", expected F32, F16, BF16 or Q8_0",

@@ -29,12 +29,14 @@ void hearth_tokenizer_destroy(hearth_tokenizer *t) {
     ht_free(t);
 }
 
+static enum hearth_status fail_null(struct hearth_error *err) {
+    return ht_fail(err, HEARTH_E_ARG, "the tokenizer is NULL: the model's file has no vocabulary");
+}
+
 enum hearth_status hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                                  unsigned flags, struct hearth_tokens *out,
                                  struct hearth_error *err) {
-    if (!t)
-        return ht_fail(err, HEARTH_E_ARG,
-                       "the tokenizer is NULL: the model's file has no vocabulary");
+    if (!t) return fail_null(err);
     const unsigned known = HEARTH_ENCODE_SPECIAL | HEARTH_ENCODE_BEGIN_END;
     if (flags & ~known)
         return ht_fail(err, HEARTH_E_ARG, "encode flags are 0x%x, expected bits of 0x%x", flags,
@@ -49,21 +51,22 @@ void hearth_tokens_free(struct hearth_tokens *t) {
 }
 
 int32_t hearth_tokenizer_n_vocab(const hearth_tokenizer *t) {
-    return ht_tokenizer_n_vocab(t->t);
+    return t ? ht_tokenizer_n_vocab(t->t) : 0;
 }
 int32_t hearth_tokenizer_bos(const hearth_tokenizer *t) {
-    return ht_tokenizer_bos(t->t);
+    return t ? ht_tokenizer_bos(t->t) : -1;
 }
 int32_t hearth_tokenizer_eos(const hearth_tokenizer *t) {
-    return ht_tokenizer_eos(t->t);
+    return t ? ht_tokenizer_eos(t->t) : -1;
 }
 
 bool hearth_tokenizer_is_end(const hearth_tokenizer *t, int32_t id) {
-    return ht_tokenizer_is_end(t->t, id);
+    return t && ht_tokenizer_is_end(t->t, id);
 }
 
 const char *hearth_token_bytes(const hearth_tokenizer *t, int32_t id, size_t *n_bytes) {
-    return ht_token_bytes(t->t, id, n_bytes);
+    *n_bytes = 0;
+    return t ? ht_token_bytes(t->t, id, n_bytes) : NULL;
 }
 
 // ---- detokenizer
@@ -74,6 +77,7 @@ struct hearth_detokenizer {
 
 enum hearth_status hearth_detokenizer_create(const hearth_tokenizer *t, bool show_special,
                                              hearth_detokenizer **out, struct hearth_error *err) {
+    if (!t) return fail_null(err);
     hearth_detokenizer *d = ht_alloc(sizeof *d);
     if (!d) return ht_fail_nomem(err, sizeof *d, "a detokenizer");
     enum hearth_status s = ht_detok_init(&d->d, t->t, show_special, err);

@@ -80,7 +80,7 @@ static enum hearth_status copy_fd(const char *path, int fd, size_t len, struct h
         at += (size_t)n;
     }
     mprotect(p, len, PROT_READ);
-    *out = (struct ht_map){.data = p, .len = len};
+    *out = (struct ht_map){.data = p, .len = len, .copied = true};
     return HEARTH_OK;
 }
 
@@ -109,7 +109,11 @@ enum hearth_status ht_map_copy(const char *path, struct ht_map *out, struct hear
 }
 
 void ht_map_close(struct ht_map *m) {
-    if (m->data) munmap((void *)(uintptr_t)m->data, m->len);
+    void *p = (void *)(uintptr_t)m->data;
+    if (m->copied)
+        ht_pages_free(p, m->len);
+    else if (p)
+        munmap(p, m->len);
     *m = (struct ht_map){0};
 }
 

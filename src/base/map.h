@@ -12,6 +12,7 @@
 struct ht_map {
     const uint8_t *data; // NULL for an empty file
     size_t len;
+    bool copied; // into pages of ht_pages_alloc
 };
 
 // Maps a whole regular file. Sentences for: missing, no permission, a directory, not a regular

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -393,6 +394,12 @@ static void sync_folder(const char *path) {
 static enum hearth_status write_file(const struct ht_gguf_writer *w, const struct ht_buf *head,
                                      void *window, const char *path, const char *tmp,
                                      struct hearth_error *err) {
+    struct stat there; // perhaps the very file that is being copied
+    if (stat(tmp, &there) == 0 && S_ISREG(there.st_mode))
+        return ht_fail(err, HEARTH_E_IO,
+                       "%s: is there already: another run writes it, or one that was stopped left "
+                       "it; it has to go first",
+                       tmp);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail_io(err, tmp, "cannot be created", errno);
     bool ok = write_content(w, head, window, fd);

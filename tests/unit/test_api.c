@@ -241,6 +241,16 @@ static void test_file(void **state) {
     assert_int_equal(hearth_tokenizer_create(f, &tok, &err), HEARTH_E_UNSUPPORTED);
     struct hearth_tokens ids = {0};
     assert_int_equal(hearth_encode(NULL, "x", 1, 0, &ids, &err), HEARTH_E_ARG);
+    hearth_detokenizer *d = NULL;
+    size_t n_bytes;
+    assert_int_equal(hearth_detokenizer_create(NULL, false, &d, &err), HEARTH_E_ARG);
+    assert_int_equal(hearth_tokenizer_n_vocab(NULL), 0);
+    assert_int_equal(hearth_tokenizer_bos(NULL), -1);
+    assert_int_equal(hearth_tokenizer_eos(NULL), -1);
+    assert_false(hearth_tokenizer_is_end(NULL, 0));
+    assert_null(hearth_token_bytes(NULL, 0, &n_bytes));
+    assert_int_equal(hearth_quantize(f, path, NULL, &err), HEARTH_E_ARG);
+    assert_int_equal(hearth_quantize(f, NULL, "F16", &err), HEARTH_E_ARG);
     assert_true(!m && !tok && !ids.ids);
     hearth_file_close(f); // still the caller's
 }

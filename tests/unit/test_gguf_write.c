@@ -234,6 +234,18 @@ static void test_no_place(void **state) {
         assert_non_null(strstr(err.message, "cannot be written: No space left"));
         assert_int_not_equal(access(tmp, F_OK), 0);
     }
+    // A file in the way stays as it is: it may be what is being copied.
+    char tmp[160];
+    snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+    FILE *f = fopen(tmp, "w");
+    assert_true(f && fputs("mine", f) >= 0 && fclose(f) == 0);
+    assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "is there already"));
+    char kept[8] = "";
+    f = fopen(tmp, "r");
+    assert_true(f && fgets(kept, sizeof(kept), f) && fclose(f) == 0);
+    assert_string_equal(kept, "mine");
+    assert_int_equal(unlink(tmp), 0);
     // A finish that failed may be tried again elsewhere.
     assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_OK);
     ht_gguf_writer_destroy(w);
