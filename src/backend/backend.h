@@ -166,7 +166,9 @@ const char *ht_plan_role(const struct ht_plan *p, uint32_t step);
 // Checks a whole plan: ids in range, every tensor written once and before it is read, shapes of
 // each step against its formula, formats known, one KV_APPEND before each ATTENTION of a layer.
 // EMBED, ADD_POS, ROPE, KV_APPEND and ATTENTION work on TOKENS rows; the other steps on either
-// kind, and outputs have their input's kind (but for SELECT). Backends may rely on it. (check.c)
+// kind, and outputs have their input's kind (but for SELECT). What HEAD_NORM and ROPE write is read
+// by steps over heads of the same size alone, as many heads for each KV head, and what ATTENTION
+// has read is not turned any more. Backends may rely on it. (check.c)
 HT_MUST_CHECK enum hearth_status ht_plan_check(const struct ht_plan *p, struct hearth_error *err);
 
 // One step a line: index, op, layer, outputs <- inputs, weights with format and shape, parameters.

@@ -16,8 +16,10 @@ struct checker {
     struct hearth_error *err;
     const struct ht_step *s; // the step under check
     uint32_t index;
-    bool *written;  // by tensor
-    bool *appended; // by layer: KV_APPEND has been
+    bool *written;    // by tensor
+    bool *attended;   // by tensor: ATTENTION has read it
+    uint32_t *turned; // by tensor: the size of heads that are normalised or rotated there, or 0
+    bool *appended;   // by layer: KV_APPEND has been
 };
 
 // "step 12 (linear): " in front of the sentence.
@@ -280,7 +282,7 @@ static enum hearth_status check_moe_route(const struct checker *c) {
 
 // Whether tensor t holds ids of experts of which there are n.
 static bool routes_over(const struct checker *c, uint32_t t, uint32_t n) {
-    for (uint32_t i = 0; i < c->index; i++) {
+    for (uint32_t i = c->index; i-- > 0;) {
         const struct ht_step *s = &c->p->steps[i];
         if (s->op == HT_OP_MOE_ROUTE && s->out[0] == t) return s->u.moe.n_experts == n;
     }
@@ -397,6 +399,35 @@ static enum hearth_status check_rows_and_types(const struct checker *c) {
     return HEARTH_OK;
 }
 
+static uint32_t head_dim_of(const struct ht_step *s) { // 0: it does not work on heads
+    switch (s->op) {
+    case HT_OP_HEAD_NORM: return s->u.norm.head_dim;
+    case HT_OP_ROPE: return s->u.rope.head_dim;
+    case HT_OP_KV_APPEND:
+    case HT_OP_ATTENTION: return s->u.attn.head_dim;
+    default: return 0;
+    }
+}
+
+// Norms and rotations of heads make queries and keys, and nothing else: backends give heads to
+// threads by KV head, lay them out as they like, and finish them before anybody reads them.
+static enum hearth_status check_heads(const struct checker *c) {
+    const struct ht_step *s = c->s;
+    uint32_t d = head_dim_of(s);
+    for (uint32_t i = 0; i < s->n_in; i++)
+        if (c->turned[s->in[i]] != 0 && c->turned[s->in[i]] != d)
+            return fail_step(c, "reads %s, which is for steps over heads of %" PRIu32,
+                             in(c, (int)i)->name, c->turned[s->in[i]]);
+    if (s->op == HT_OP_ATTENTION) c->attended[s->in[0]] = true;
+    if (s->op != HT_OP_HEAD_NORM && s->op != HT_OP_ROPE) return HEARTH_OK;
+    if (c->attended[s->in[0]]) return fail_step(c, "attention has read %s already", in(c, 0)->name);
+    if (in(c, 0)->width / d % c->p->n_kv_heads != 0)
+        return fail_step(c, "%" PRIu32 " heads, for %" PRIu32 " KV heads", in(c, 0)->width / d,
+                         c->p->n_kv_heads);
+    c->turned[s->out[0]] = d;
+    return HEARTH_OK;
+}
+
 static enum hearth_status check_steps(struct checker *c) {
     const struct ht_plan *p = c->p;
     for (uint32_t i = 0; i < p->n_steps; i++) {
@@ -405,6 +436,7 @@ static enum hearth_status check_steps(struct checker *c) {
         enum hearth_status st = check_ids(c);
         if (!st) st = check_shapes(c); // counts first: the rest looks at in[0]
         if (!st) st = check_rows_and_types(c);
+        if (!st) st = check_heads(c);
         if (st) return st;
         for (uint32_t k = 0; k < c->s->n_out; k++) c->written[c->s->out[k]] = true;
     }
@@ -439,11 +471,17 @@ enum hearth_status ht_plan_check(const struct ht_plan *p, struct hearth_error *e
     for (uint32_t i = 0; i < p->n_ropes && !st; i++) st = check_rope(p, i, err);
     if (st) return st;
     struct checker c = {.p = p, .err = err};
-    c.written = ht_calloc((size_t)p->n_tensors + p->n_layers, sizeof *c.written);
-    if (!c.written) return ht_fail_nomem(err, p->n_tensors, "checking the plan");
-    c.appended = c.written + p->n_tensors;
-    st = check_steps(&c);
-    if (!st) st = check_ends(&c);
-    ht_free(c.written);
+    c.turned = ht_calloc(p->n_tensors, sizeof *c.turned + 2 * sizeof *c.written);
+    c.appended = ht_calloc(p->n_layers, sizeof *c.appended);
+    if (c.turned && c.appended) {
+        c.written = (bool *)(c.turned + p->n_tensors);
+        c.attended = c.written + p->n_tensors;
+        st = check_steps(&c);
+        if (!st) st = check_ends(&c);
+    } else {
+        st = ht_fail_nomem(err, p->n_tensors, "checking the plan");
+    }
+    ht_free(c.turned);
+    ht_free(c.appended);
     return st;
 }

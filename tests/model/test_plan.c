@@ -202,6 +202,20 @@ static void experts(struct copy *c) {
 static void route(struct copy *c) {
     step(c, HT_OP_MOE_FFN)->u.moe.n_experts = 3;
 }
+static void stray_head(struct copy *c) { // o reads a query
+    struct ht_step *a = step(c, HT_OP_ATTENTION);
+    assert_int_equal(a[1].op, HT_OP_LINEAR);
+    a[1].in[0] = a->in[0];
+}
+static void turned_late(struct copy *c) { // attention reads what the step behind it rotates
+    struct ht_step *r = step(c, HT_OP_ROPE), *a = step(c, HT_OP_ATTENTION), rope = *r;
+    a->in[0] = r->in[0];
+    memmove(r, r + 1, (size_t)(a - r) * sizeof *r);
+    *a = rope;
+}
+static void odd_heads(struct copy *c) {
+    c->p.n_kv_heads = 3;
+}
 static void no_op(struct copy *c) {
     c->steps[3].op = HT_N_OPS;
 }
@@ -255,6 +269,9 @@ static const struct {
     {ids, "has the wrong type"},
     {experts, "in dimension 0, expected 64"},
     {route, "input 1 is no route over 3 experts"},
+    {stray_head, "which is for steps over heads of 8"},
+    {turned_late, "attention has read blk.0.attn_q_norm already"},
+    {odd_heads, "heads, for 3 KV heads"},
     {no_op, "no such operation"},
     {act, "no such activation"},
 };

@@ -32,9 +32,9 @@ static struct place place_of(const struct ht_prepared *p, uint32_t layer, enum h
                           slot};
 }
 
-// Whether row u is of row t's sequence. (A sequence's rows stand together.)
+// Whether the rows from t to u are one sequence's, position after position.
 static bool goes_on(const struct ht_batch *b, size_t t, size_t u) {
-    return u < b->n_tokens && b->seq[u] == b->seq[t];
+    return u < b->n_tokens && b->seq[u] == b->seq[t] && b->pos[u] - b->pos[t] == u - t;
 }
 
 size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1) {
