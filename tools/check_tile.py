@@ -17,7 +17,8 @@ import subprocess
 import sys
 
 LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx2vnni": "ymm", "avx512": "zmm", "avx512_float": "zmm",
-          "avx512_bf16": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
+          "avx512_bf16": "zmm", "avx512_bf16_repacked": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
+          "avx512vnni_sums": "zmm",
           "neon": "q", "neon_float": "q", "neon_dotprod": "q", "neon_i8mm": "q"}
 # Multiplications beside which there is less than one store: of groups of 32, and of 16.
 AT_LEAST = {"avx2": (2, 1), "avx2vnni": (5, 3)}

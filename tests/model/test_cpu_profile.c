@@ -4,6 +4,7 @@
 // times, or neither, and a failing allocation.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc_mem.h"
 #include "cmocka_all.h"
@@ -32,6 +33,7 @@ static void fixture_open(struct fixture *f, const char *arch, int n_threads) {
     tiny_write(path, arch, NULL);
     if (ht_gguf_open(path, &f->g, &err) || ht_model_load(f->g, NULL, &f->m, &err))
         fail_msg("%s: %s", arch, err.message);
+    unlink(path);
     f->plan = ht_model_plan(f->m);
     if (ht_backend_cpu.open(&o, &f->b, &err) ||
         ht_backend_cpu.prepare(f->b, f->plan, &limits, &f->p, &err))

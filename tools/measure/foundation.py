@@ -157,7 +157,7 @@ def part_load(h, model):
 
 
 def part_memory(h, model):
-    """Peak of a run that fills the whole context of 4096 tokens with f16 KV, against the file, the KV and the plan."""
+    """Peak of a run that fills the whole context of 4096 tokens with i16 KV, against the file, the KV and the plan."""
     plan = json.loads(run([h.path, 'inspect', model, '--json', '--memory', '--ctx', '4096']).stdout)['memory']
     with tempfile.NamedTemporaryFile('w', suffix='.txt') as f:
         f.write('the ' * 4000)

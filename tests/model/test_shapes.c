@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// Heads in numbers and sizes that real models have and the golden models have not, through the cpu
+// backend: threads that own several KV heads, unequal shares or none, groups of queries that do not
+// fill a task or fill several, sizes that are no whole groups of rows. Every level is held to `ref`
+// and, to the byte, to one thread's answer over threads, chunks and neighbours; levels to scalar.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cpu/features.h"
+#include "golden.h"
+#include "tiny.h"
+
+enum { BUSIEST = 3 }; // of the ways below
+enum { DIM = 32, N_LAYERS = 2, N_VOCAB = 96, N_TOKENS = 40, N_LONG = 600 };
+
+struct shape {
+    const char *arch; // llama, or qwen3, which normalises queries and keys
+    uint32_t n_heads, n_kv, head_dim;
+};
+
+static const struct shape shapes[] = {
+    {"qwen3", 14, 2, 64},  {"llama", 7, 1, 80},  {"llama", 28, 4, 32},  {"qwen3", 16, 8, 32},
+    {"llama", 12, 12, 64}, {"llama", 25, 25, 8}, {"qwen3", 20, 20, 32}, {"llama", 9, 3, 96},
+    {"llama", 5, 1, 256},  {"qwen3", 32, 1, 32}, {"llama", 6, 2, 100},  {"llama", 10, 5, 64},
+};
+
+// ---- models
+
+struct edits {
+    struct tiny_edit list[32];
+    char names[32][64];
+    int n;
+};
+
+static void set(struct edits *e, const char *arch, const char *key, uint32_t value) {
+    snprintf(e->names[e->n], sizeof e->names[0], "%s.%s", arch, key);
+    e->list[e->n] = (struct tiny_edit){TINY_U32, e->names[e->n], .u = value};
+    e->n++;
+}
+
+static void reshape(struct edits *e, int layer, const char *tensor, uint64_t n_in, uint64_t n_out) {
+    snprintf(e->names[e->n], sizeof e->names[0], "blk.%d.%s.weight", layer, tensor);
+    e->list[e->n] = (struct tiny_edit){TINY_SHAPE, e->names[e->n], .n_dims = n_out > 0 ? 2 : 1,
+                                       .ne = {n_in, n_out}};
+    e->n++;
+}
+
+struct model {
+    struct ht_gguf *file;
+    struct ht_model *model;
+    struct golden g;
+};
+
+static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens, uint32_t window) {
+    static struct edits e;
+    struct hearth_error err;
+    const char *path = tiny_path("shapes");
+    memset(&e, 0, sizeof e);
+    set(&e, s->arch, "attention.head_count", s->n_heads);
+    set(&e, s->arch, "attention.head_count_kv", s->n_kv);
+    set(&e, s->arch, "attention.key_length", s->head_dim);
+    set(&e, s->arch, "attention.value_length", s->head_dim);
+    set(&e, s->arch, "context_length", N_LONG);
+    if (window > 0) set(&e, s->arch, "attention.sliding_window", window);
+    for (int l = 0; l < N_LAYERS; l++) {
+        reshape(&e, l, "attn_q", DIM, (uint64_t)s->n_heads * s->head_dim);
+        reshape(&e, l, "attn_k", DIM, (uint64_t)s->n_kv * s->head_dim);
+        reshape(&e, l, "attn_v", DIM, (uint64_t)s->n_kv * s->head_dim);
+        reshape(&e, l, "attn_output", (uint64_t)s->n_heads * s->head_dim, DIM);
+        if (strcmp(s->arch, "qwen3") != 0) continue;
+        reshape(&e, l, "attn_q_norm", s->head_dim, 0);
+        reshape(&e, l, "attn_k_norm", s->head_dim, 0);
+    }
+    tiny_write(path, s->arch, e.list);
+    if (ht_gguf_open(path, &m->file, &err) || ht_model_load(m->file, NULL, &m->model, &err))
+        fail_msg("%s", err.message);
+    unlink(path);
+    int32_t *tokens = malloc(n_tokens * sizeof *tokens);
+    assert_non_null(tokens);
+    for (uint32_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)(i * 37 % N_VOCAB);
+    m->g = (struct golden){.plan = ht_model_plan(m->model),
+                           .tokens = tokens,
+                           .n_tokens = n_tokens,
+                           .n_vocab = N_VOCAB};
+}
+
+static void close_model(struct model *m) {
+    free(m->g.tokens);
+    ht_model_free(m->model);
+    ht_gguf_close(m->file);
+}
+
+// ---- runs
+
+// How far a type of pages may be from the same type in ref: where a number lies between two
+// roundings, the two may take different ones.
+static double rounding(enum hearth_kv_type type) {
+    return type == HEARTH_KV_F32                              ? 1e-11
+           : type == HEARTH_KV_BF16 || type == HEARTH_KV_Q8_0 ? 1e-4
+                                                              : 1e-6;
+}
+
+static void check_same(const struct model *m, const float *want, const struct golden_run *r) {
+    float *got = golden_logits(&m->g, r);
+    if (memcmp(got, want, (size_t)m->g.n_tokens * N_VOCAB * sizeof *got) != 0)
+        fail_msg("level %s, %d threads, chunks of %u, %u others: other bytes", r->level,
+                 r->n_threads, r->chunk, r->n_among);
+    free(got);
+}
+
+// One thread's logits of all tokens at once, as near to ref as rounding allows.
+static float *first_logits(const struct model *m, struct golden_run r) {
+    float *got = golden_logits(&m->g, &r);
+    struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = r.kv_type};
+    float *want = golden_logits(&m->g, &ref);
+    double nmse = golden_nmse(got, want, (size_t)m->g.n_tokens * N_VOCAB);
+    if (!(nmse < rounding(r.kv_type))) fail_msg("level %s: NMSE %g to ref", r.level, nmse);
+    free(want);
+    return got;
+}
+
+static bool plan_holds(const struct model *m, enum hearth_kv_type type) {
+    struct hearth_error err;
+    struct ht_limits l = {
+        .max_tokens = 1, .max_outputs = 1, .max_ctx = 32, .n_pages = 1, .kv_type = type};
+    return ht_limits_check(m->g.plan, &l, &err) == HEARTH_OK;
+}
+
+static void check_shape(const struct model *m, enum hearth_kv_type type) {
+    static const struct {
+        int n_threads;
+        uint32_t chunk, n_among;
+    } ways[] = {{1, 1, 0}, {2, 0, 0}, {2, 1, 0}, {2, 7, 32}, {3, 1, 3}, {5, 0, 5}, {8, 7, 0}};
+    float *scalar = NULL;
+    for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+        struct golden_run r = {.ops = &ht_backend_cpu,
+                               .level = ht_cpu_level_name((enum ht_cpu_level)l),
+                               .n_threads = 1,
+                               .kv_type = type};
+        if (scalar)
+            check_same(m, scalar, &r);
+        else
+            scalar = first_logits(m, r);
+        // What walks over heads is the same at all levels but for the rows of a task.
+        bool all = l == HT_CPU_SCALAR || l == (int)ht_cpu_best_level();
+        for (size_t i = all ? 0 : BUSIEST; i < (all ? sizeof ways / sizeof *ways : BUSIEST + 1);
+             i++) {
+            r.n_threads = ways[i].n_threads;
+            r.chunk = ways[i].chunk;
+            r.n_among = ways[i].n_among;
+            check_same(m, scalar, &r);
+        }
+    }
+    free(scalar);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *s = &shapes[i];
+        struct model m;
+        print_message("%s, %u heads on %u of %u\n", s->arch, s->n_heads, s->n_kv, s->head_dim);
+        open_model(&m, s, N_TOKENS, 0);
+        check_shape(&m, HEARTH_KV_I16);
+        // One of the others in turn.
+        enum hearth_kv_type other = (enum hearth_kv_type)(i % HEARTH_KV_I16);
+        if (plan_holds(&m, other)) check_shape(&m, other);
+        close_model(&m);
+    }
+}
+
+// One token after the other behind several segments of positions, whoever owns the heads.
+static void check_long(const struct shape *s, enum hearth_kv_type type, uint32_t window) {
+    struct model m;
+    open_model(&m, s, N_LONG, window);
+    struct golden_run r = {.ops = &ht_backend_cpu, .n_threads = 1, .kv_type = type};
+    float *want = first_logits(&m, r);
+    r.chunk = 1;
+    for (r.n_threads = 1; r.n_threads <= 3; r.n_threads++) check_same(&m, want, &r);
+    r.chunk = 90;
+    r.n_among = 2;
+    check_same(&m, want, &r);
+    free(want);
+    close_model(&m);
+}
+
+static void test_long(void **state) {
+    (void)state;
+    check_long(&shapes[0], HEARTH_KV_I16, 0);
+    check_long(&(struct shape){"llama", 8, 4, 32}, HEARTH_KV_I16, 300);
+    check_long(&(struct shape){"llama", 6, 2, 32}, HEARTH_KV_Q8_0, 100);
+    check_long(&(struct shape){"llama", 4, 2, 128}, HEARTH_KV_F32, 0); // long runs of pages
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_long)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
