@@ -173,11 +173,9 @@ static void test_text(void **state) {
     }
 }
 
-// A character in three tokens comes out once, whole, with the last of them; what is cut off at the
-// end comes out as it is.
+// What the end cuts off of a character comes out as it is. (Whole ones: test_text_detok.)
 static void test_characters(void **state) {
     (void)state;
-    static const int32_t euro[3] = {0xe2, 0x82, 0xac};
     struct tiny t;
     static struct record r;
     open_tiny(&t, "ref", HT_F32, 1);
@@ -188,7 +186,7 @@ static void test_characters(void **state) {
     memset(&r, 0, sizeof r);
     submit(t.e, &r, t.prompt.ids, t.prompt.n, &t.o);
     run(t.e);
-    assert_int_equal(r.tokens[0], euro[0]);
+    assert_int_equal(r.tokens[0], 0xe2);
     assert_int_equal(r.n_text, 1);
     assert_int_equal((unsigned char)r.text[0], 0xe2);
     assert_int_equal(r.n_last, 1);
@@ -439,7 +437,8 @@ static bool can_repack(const hearth_model *m, const char *backend) {
     return false;
 }
 
-// The same text from repacked weights; a level and a backend without kernels for them refuse.
+// What repacked weights take; a level and a backend without kernels for them refuse. (That they give
+// the same bytes: tests/model.)
 static void test_repack(void **state) {
     (void)state;
     tiny_write(path, HT_Q8_0);

@@ -378,6 +378,28 @@ static void real_shapes(void **state) {
     }
 }
 
+// What the driver does for large matrices and batches alone: more tokens than go together, K in
+// several parts of a stream, sums that are added up before the end, every number of tokens to 16.
+static void large(void **state) {
+    (void)state;
+    static const enum ht_format formats[] = {HT_Q8_0, HT_Q4_0, HT_Q4_K, HT_Q6_K, HT_F16};
+    static const struct {
+        uint32_t n_in, n_out, n_tokens;
+    } cases[] = {{256, 70, 257}, {256, 96, 300}, {4608, 40, 12}, {4608, 64, 16}, {9216, 33, 8},
+                 {512, 352, 8},  {512, 352, 14}, {512, 352, 15}, {512, 352, 16}, {256, 2144, 1}};
+    uint64_t seed = 12;
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct shape s = {.format = formats[f],
+                              .n_in = cases[i].n_in,
+                              .n_out = cases[i].n_out,
+                              .n_tokens = cases[i].n_tokens,
+                              .bias = i % 2,
+                              .residual = i % 3 == 0};
+            check(&s, &seed, false);
+        }
+}
+
 // Activations of so many tokens do not stay near, so groups of rows take K chunk by chunk together:
 // a band, a smaller one behind it, and rows that are no whole group; the last chunk is short.
 static void bands(void **state) {
@@ -634,12 +656,19 @@ static void refusals(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_linear(argc - 2, argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),      cmocka_unit_test(strange_activations),
-        cmocka_unit_test(odd_shapes),    cmocka_unit_test(one_token_one_answer),
-        cmocka_unit_test(real_shapes),   cmocka_unit_test(strange_scales),
-        cmocka_unit_test(largest_codes), cmocka_unit_test(repacked),
-        cmocka_unit_test(can_repack),    cmocka_unit_test(bands),
-        cmocka_unit_test(later),         cmocka_unit_test(prepared_columns),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(strange_activations),
+        cmocka_unit_test(odd_shapes),
+        cmocka_unit_test(one_token_one_answer),
+        cmocka_unit_test(real_shapes),
+        cmocka_unit_test(large),
+        cmocka_unit_test(strange_scales),
+        cmocka_unit_test(largest_codes),
+        cmocka_unit_test(repacked),
+        cmocka_unit_test(can_repack),
+        cmocka_unit_test(bands),
+        cmocka_unit_test(later),
+        cmocka_unit_test(prepared_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,13 +122,17 @@ static void check_same(const struct golden *g, const float *want, struct golden_
     free(got);
 }
 
-static void check_level(const struct golden *g, const char *level, const float *exact) {
+// scalar: its answer, which is that of all levels; NULL where there is BF16, which is not.
+static void check_level(const struct golden *g, const char *level, const float *exact,
+                        const float *scalar) {
     struct golden_run r = {
         .ops = &ht_backend_cpu, .level = level, .n_threads = 1, .kv_type = HEARTH_KV_F32};
     float *got = golden_logits(g, &r);
     double nmse = golden_nmse(got, exact, (size_t)g->n_tokens * g->n_vocab);
     print_message("%-12s NMSE %.1e\n", level, nmse);
     if (!(nmse < 2e-2)) fail_msg("level %s: NMSE %g to ref", level, nmse);
+    if (scalar && memcmp(got, scalar, (size_t)g->n_tokens * g->n_vocab * sizeof *got) != 0)
+        fail_msg("level %s: other bytes than scalar", level);
     if (can_repack(g, level)) {
         r.repack = true;
         check_same(g, got, r, "repacked weights");
@@ -161,10 +165,15 @@ static void check_mix(const struct mix *m) {
     struct golden g = {
         .plan = &plan, .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = plan.n_vocab};
     struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
-    float *exact = golden_logits(&g, &ref);
+    float *exact = golden_logits(&g, &ref), *scalar = NULL;
+    bool same = m->formats[0] != HT_BF16 && m->formats[1] != HT_BF16 && m->formats[2] != HT_BF16;
+    ref = (struct golden_run){
+        .ops = &ht_backend_cpu, .level = "scalar", .n_threads = 1, .kv_type = HEARTH_KV_F32};
+    if (same) scalar = golden_logits(&g, &ref);
     for (int l = 0; l < HT_CPU_N_LEVELS; l++)
         if (ht_cpu_level_usable((enum ht_cpu_level)l))
-            check_level(&g, ht_cpu_level_name((enum ht_cpu_level)l), exact);
+            check_level(&g, ht_cpu_level_name((enum ht_cpu_level)l), exact, scalar);
+    free(scalar);
     for (uint32_t i = 0; i < plan.n_weights; i++)
         if (weights[i].data != before[i].data) free((void *)(uintptr_t)weights[i].data);
     free(weights);
@@ -186,7 +195,109 @@ static void test_mixes(void **state) {
     }
 }
 
+// ---- one expert of one is a dense model
+
+struct pair {
+    struct ht_gguf *file[2];
+    struct ht_model *model[2];
+    struct ht_plan plan[2]; // experts, dense
+    struct ht_weight *weights[2];
+};
+
+static void load(struct pair *p, int i, const char *arch, const struct tiny_edit *edits) {
+    struct hearth_error err;
+    const char *path = tiny_path("pair");
+    tiny_write(path, arch, edits);
+    if (ht_gguf_open(path, &p->file[i], &err) ||
+        ht_model_load(p->file[i], NULL, &p->model[i], &err))
+        fail_msg("%s", err.message);
+    unlink(path);
+    p->plan[i] = *ht_model_plan(p->model[i]);
+}
+
+// The dense model takes every weight of the other: of experts, those of the one there is.
+static void take_weights(struct pair *p) {
+    p->weights[1] = malloc(p->plan[1].n_weights * sizeof *p->weights[1]);
+    assert_non_null(p->weights[1]);
+    memcpy(p->weights[1], p->plan[1].weights, p->plan[1].n_weights * sizeof *p->weights[1]);
+    for (uint32_t i = 0; i < p->plan[1].n_weights; i++) {
+        struct ht_weight *to = &p->weights[1][i];
+        size_t n = strlen(to->name) - strlen(".weight");
+        bool found = false;
+        for (uint32_t k = 0; k < p->plan[0].n_weights && !found; k++) {
+            const struct ht_weight *from = &p->weights[0][k];
+            found =
+                strcmp(from->name, to->name) == 0 || (strncmp(from->name, to->name, n) == 0 &&
+                                                      strcmp(from->name + n, "_exps.weight") == 0);
+            if (found)
+                to->format = from->format, to->data = from->data, to->n_bytes = from->n_bytes;
+        }
+        assert_true(found);
+    }
+    for (int i = 0; i < 2; i++) p->plan[i].weights = p->weights[i];
+}
+
+static void check_pair(const struct pair *p) {
+    static int32_t tokens[N_TOKENS];
+    struct golden g[2];
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
+    for (int i = 0; i < 2; i++)
+        g[i] = (struct golden){
+            .plan = &p->plan[i], .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
+    for (int l = 0; l < 2 * HT_CPU_N_LEVELS; l++) {
+        if (!ht_cpu_level_usable((enum ht_cpu_level)(l / 2))) continue;
+        struct golden_run r = {.ops = &ht_backend_cpu,
+                               .level = ht_cpu_level_name((enum ht_cpu_level)(l / 2)),
+                               .n_threads = 2,
+                               .kv_type = HEARTH_KV_F32,
+                               .chunk = l % 2};
+        float *want = golden_logits(&g[1], &r);
+        check_same(&g[0], want, r, "an expert than without");
+        free(want);
+    }
+}
+
+static void test_one_expert(void **state) {
+    (void)state;
+    static const enum ht_format formats[5] = {HT_F32, HT_F16, HT_BF16, HT_Q8_0, HT_Q4_0};
+    static const char *const exps[3] = EXPERTS;
+    static char names[8][32];
+    struct tiny_edit edits[12] = {{TINY_U32, "qwen3moe.expert_count", .u = 1},
+                                  {TINY_U32, "qwen3moe.expert_used_count", .u = 1}};
+    for (int i = 0; i < 8; i++) {
+        bool down = i % 4 == 2, router = i % 4 == 3;
+        snprintf(names[i], sizeof names[0], "blk.%d.%s", i / 4,
+                 router ? "ffn_gate_inp.weight" : exps[i % 4]);
+        edits[2 + i] = (struct tiny_edit){TINY_SHAPE, names[i], .n_dims = router ? 2 : 3};
+        edits[2 + i].ne[0] = down ? 64 : 32;
+        edits[2 + i].ne[1] = router ? 1 : down ? 32 : 64;
+        edits[2 + i].ne[2] = 1;
+    }
+    struct pair p;
+    load(&p, 0, "qwen3moe", edits);
+    load(&p, 1, "qwen3", NULL);
+    const struct ht_plan plain[2] = {p.plan[0], p.plan[1]};
+    for (int i = 0; i < 125; i += 2) {
+        struct mix m = {"qwen3moe", EXPERTS, {formats[i % 5], formats[i / 5 % 5], formats[i / 25]}};
+        p.weights[0] = mixed_weights(&plain[0], &m);
+        take_weights(&p);
+        check_pair(&p);
+        for (uint32_t k = 0; k < plain[0].n_weights; k++)
+            if (p.weights[0][k].data != plain[0].weights[k].data)
+                free((void *)(uintptr_t)p.weights[0][k].data);
+        for (int k = 0; k < 2; k++) {
+            free(p.weights[k]);
+            p.plan[k] = plain[k];
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        ht_model_free(p.model[i]);
+        ht_gguf_close(p.file[i]);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes),
+                                       cmocka_unit_test(test_one_expert)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
