@@ -437,8 +437,8 @@ static bool can_repack(const hearth_model *m, const char *backend) {
     return false;
 }
 
-// What repacked weights take; a level and a backend without kernels for them refuse. (That they give
-// the same bytes: tests/model.)
+// What repacked weights take; a level and a backend without kernels for them refuse. (That they
+// give the same bytes: tests/model.)
 static void test_repack(void **state) {
     (void)state;
     tiny_write(path, HT_Q8_0);
