@@ -153,7 +153,7 @@ static void print_advice(const struct inspect *in) {
     hearth_engine *e = NULL;
     engine_options(in->a, &o);
     if (hearth_engine_create(in->model, &o, &e, &err)) printf("  %s\n", err.message);
-    hearth_engine_destroy(e); // of late there is room
+    hearth_engine_destroy(e); // there may be room by now
 }
 
 static void print_memory(const struct inspect *in) {

@@ -132,7 +132,7 @@ static void check_shape(const struct model *m, enum hearth_kv_type type) {
     static const struct {
         int n_threads;
         uint32_t chunk, n_among;
-    } ways[] = {{1, 1, 0}, {2, 0, 0}, {2, 1, 0}, {2, 7, 32}, {3, 1, 3}, {5, 0, 5}, {8, 7, 0}};
+    } ways[] = {{1, 1, 0}, {2, 0, 0}, {2, 1, 0}, {2, 7, 32}, {3, 1, 3}, {5, 7, 5}};
     float *scalar = NULL;
     for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
         if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;

@@ -37,6 +37,7 @@ void ht_compile_moe_route(struct ht_builder *b, const struct ht_step *s) {
 // The prepared rows that gate and up read, and the steps that stand them together by expert.
 static void gather(struct ht_builder *b, const struct ht_step *s, const struct ht_cpu_step *like,
                    uint32_t group, uint32_t x[2], uint32_t rows[2]) {
+    rows[0] = HT_NONE;
     for (int k = 0; k < 2; k++) {
         const struct ht_weight *w = &b->p->weights[s->w[k]];
         enum ht_act_kind kind = ht_linear_act_kind(w->format);
