@@ -16,10 +16,12 @@ struct checker {
     struct hearth_error *err;
     const struct ht_step *s; // the step under check
     uint32_t index;
-    bool *written;    // by tensor
-    bool *attended;   // by tensor: ATTENTION has read it
-    uint32_t *turned; // by tensor: the size of heads that are normalised or rotated there, or 0
-    bool *appended;   // by layer: KV_APPEND has been
+    struct {
+        bool written;
+        bool attended;   // ATTENTION has read it
+        uint32_t turned; // the size of the heads that are normalised or rotated there, or 0
+    } * seen;            // by tensor
+    bool *appended;      // by layer: KV_APPEND has been
 };
 
 // "step 12 (linear): " in front of the sentence.
@@ -354,12 +356,12 @@ static enum hearth_status check_ids(const struct checker *c) {
         return fail_step(c, "%" PRIu32 " inputs, %" PRIu32 " outputs", s->n_in, s->n_out);
     for (uint32_t i = 0; i < s->n_in; i++) {
         if (s->in[i] >= c->p->n_tensors) return fail_step(c, "input id %" PRIu32, s->in[i]);
-        if (!c->written[s->in[i]])
+        if (!c->seen[s->in[i]].written)
             return fail_step(c, "reads %s before it is written", in(c, (int)i)->name);
     }
     for (uint32_t i = 0; i < s->n_out; i++) {
         if (s->out[i] >= c->p->n_tensors) return fail_step(c, "output id %" PRIu32, s->out[i]);
-        if (c->written[s->out[i]])
+        if (c->seen[s->out[i]].written)
             return fail_step(c, "writes %s a second time", out(c, (int)i)->name);
         for (uint32_t k = 0; k < i; k++)
             if (s->out[k] == s->out[i]) return fail_step(c, "one tensor for two outputs");
@@ -414,17 +416,20 @@ static uint32_t head_dim_of(const struct ht_step *s) { // 0: it does not work on
 static enum hearth_status check_heads(const struct checker *c) {
     const struct ht_step *s = c->s;
     uint32_t d = head_dim_of(s);
-    for (uint32_t i = 0; i < s->n_in; i++)
-        if (c->turned[s->in[i]] != 0 && c->turned[s->in[i]] != d)
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        uint32_t turned = c->seen[s->in[i]].turned;
+        if (turned != 0 && turned != d)
             return fail_step(c, "reads %s, which is for steps over heads of %" PRIu32,
-                             in(c, (int)i)->name, c->turned[s->in[i]]);
-    if (s->op == HT_OP_ATTENTION) c->attended[s->in[0]] = true;
+                             in(c, (int)i)->name, turned);
+    }
+    if (s->op == HT_OP_ATTENTION) c->seen[s->in[0]].attended = true;
     if (s->op != HT_OP_HEAD_NORM && s->op != HT_OP_ROPE) return HEARTH_OK;
-    if (c->attended[s->in[0]]) return fail_step(c, "attention has read %s already", in(c, 0)->name);
+    if (c->seen[s->in[0]].attended)
+        return fail_step(c, "attention has read %s already", in(c, 0)->name);
     if (in(c, 0)->width / d % c->p->n_kv_heads != 0)
         return fail_step(c, "%" PRIu32 " heads, for %" PRIu32 " KV heads", in(c, 0)->width / d,
                          c->p->n_kv_heads);
-    c->turned[s->out[0]] = d;
+    c->seen[s->out[0]].turned = d;
     return HEARTH_OK;
 }
 
@@ -438,14 +443,14 @@ static enum hearth_status check_steps(struct checker *c) {
         if (!st) st = check_rows_and_types(c);
         if (!st) st = check_heads(c);
         if (st) return st;
-        for (uint32_t k = 0; k < c->s->n_out; k++) c->written[c->s->out[k]] = true;
+        for (uint32_t k = 0; k < c->s->n_out; k++) c->seen[c->s->out[k]].written = true;
     }
     return HEARTH_OK;
 }
 
 static enum hearth_status check_ends(const struct checker *c) {
     const struct ht_plan *p = c->p;
-    if (p->logits >= p->n_tensors || !c->written[p->logits])
+    if (p->logits >= p->n_tensors || !c->seen[p->logits].written)
         return ht_fail(c->err, HEARTH_E_ARG, "the plan never writes its logits");
     const struct ht_tensor *t = &p->tensors[p->logits];
     if (t->rows != HT_ROWS_OUTPUTS || t->type != HT_TYPE_F32 || t->width != p->n_vocab)
@@ -471,17 +476,13 @@ enum hearth_status ht_plan_check(const struct ht_plan *p, struct hearth_error *e
     for (uint32_t i = 0; i < p->n_ropes && !st; i++) st = check_rope(p, i, err);
     if (st) return st;
     struct checker c = {.p = p, .err = err};
-    c.turned = ht_calloc(p->n_tensors, sizeof *c.turned + 2 * sizeof *c.written);
+    c.seen = ht_calloc(p->n_tensors, sizeof *c.seen);
     c.appended = ht_calloc(p->n_layers, sizeof *c.appended);
-    if (c.turned && c.appended) {
-        c.written = (bool *)(c.turned + p->n_tensors);
-        c.attended = c.written + p->n_tensors;
-        st = check_steps(&c);
-        if (!st) st = check_ends(&c);
-    } else {
-        st = ht_fail_nomem(err, p->n_tensors, "checking the plan");
-    }
-    ht_free(c.turned);
+    if (!c.seen || !c.appended)
+        st = ht_fail_nomem(err, p->n_tensors * sizeof *c.seen, "checking the plan");
+    if (!st) st = check_steps(&c);
+    if (!st) st = check_ends(&c);
+    ht_free(c.seen);
     ht_free(c.appended);
     return st;
 }

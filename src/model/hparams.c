@@ -166,10 +166,18 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     }
 }
 
+static bool is_used_id(const char *key) {
+    static const char *const used[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                                       "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+                                       "tokenizer.ggml.unknown_token_id"};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (strcmp(key, used[i]) == 0) return true;
+    return false;
+}
+
 // Those that end or begin texts are refused where they are no token; others, which nothing uses,
 // are often left over from a larger vocabulary.
 void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
-    static const char *const used[] = {"bos", "eos", "eot", "eom", "unknown"};
     static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
     for (size_t i = 0; i < ht_gguf_n_kv(b->g) && !b->status; i++) {
         const struct ht_gguf_kv *kv = ht_gguf_kv_at(b->g, i);
@@ -181,11 +189,7 @@ void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
         int64_t id = ht_gguf_int_at(kv, 0);
         if (id == -1 || id == UINT32_MAX) continue; // not set
         if (id >= 0 && id < b->hp.n_vocab) continue;
-        bool is_used = false;
-        for (size_t k = 0; k < sizeof used / sizeof *used; k++)
-            is_used |= strlen(used[k]) == len - (sizeof head + sizeof tail - 2) &&
-                       memcmp(kv->key + sizeof head - 1, used[k], strlen(used[k])) == 0;
-        if (is_used)
+        if (is_used_id(kv->key))
             ht_build_fail(b, HEARTH_E_FORMAT,
                           "metadata key %s is %" PRId64 ", outside the vocabulary of %" PRIu32,
                           kv->key, id, b->hp.n_vocab);

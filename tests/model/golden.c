@@ -251,6 +251,21 @@ float *golden_logits(const struct golden *g, const struct golden_run *r) {
     return out;
 }
 
+bool golden_can_repack(const struct golden *g, const struct ht_backend_ops *ops,
+                       const char *level) {
+    struct ht_backend_options o = {.level = level, .n_threads = 1};
+    struct ht_limits l = {.max_tokens = 1, .max_ctx = 32, .n_pages = 1, .repack = true};
+    struct ht_backend_memory m = {0};
+    struct ht_backend *b = NULL;
+    struct hearth_error err;
+    if (ops->open(&o, &b, &err)) fail_msg("%s", err.message);
+    enum hearth_status st = ops->memory(b, g->plan, &l, &m, &err);
+    ops->close(b);
+    if (st == HEARTH_OK) assert_true(m.packed > 0);
+    if (st != HEARTH_OK) assert_int_equal(st, HEARTH_E_UNSUPPORTED);
+    return st == HEARTH_OK;
+}
+
 double golden_nmse(const float *a, const float *b, size_t n) {
     double diff = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {

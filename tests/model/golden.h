@@ -49,6 +49,9 @@ bool golden_wants(const struct golden_run *r, uint32_t seq, uint32_t pos);
 // free().
 float *golden_logits(const struct golden *g, const struct golden_run *r);
 
+// Whether a level of a backend repacks any of the model's weights.
+bool golden_can_repack(const struct golden *g, const struct ht_backend_ops *ops, const char *level);
+
 // sum((a - b)^2) / sum(b^2)
 double golden_nmse(const float *a, const float *b, size_t n);
 // The worst NMSE of any position; NaN if there is one.

@@ -127,21 +127,6 @@ static void check_conditions(const char *name, const char *level, enum hearth_kv
     golden_close(&g);
 }
 
-// Whether a level repacks any of the model's weights.
-static bool can_repack(const struct golden *g, const char *level) {
-    struct ht_backend_options o = {.level = level, .n_threads = 1};
-    struct ht_limits l = {.max_tokens = 1, .max_ctx = 32, .n_pages = 1, .repack = true};
-    struct ht_backend_memory m = {0};
-    struct ht_backend *b = NULL;
-    struct hearth_error err;
-    if (ht_backend_cpu.open(&o, &b, &err)) fail_msg("%s", err.message);
-    enum hearth_status st = ht_backend_cpu.memory(b, g->plan, &l, &m, &err);
-    ht_backend_cpu.close(b);
-    if (st == HEARTH_OK) assert_true(m.packed > 0);
-    if (st != HEARTH_OK) assert_int_equal(st, HEARTH_E_UNSUPPORTED);
-    return st == HEARTH_OK;
-}
-
 // Repacked weights give the same bytes as the file's, alone and among others.
 static void test_repacked(void **state) {
     (void)state;
@@ -152,7 +137,9 @@ static void test_repacked(void **state) {
         golden_open(golden_quants[i], &g);
         for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
             const char *level = ht_cpu_level_name((enum ht_cpu_level)l);
-            if (!ht_cpu_level_usable((enum ht_cpu_level)l) || !can_repack(&g, level)) continue;
+            if (!ht_cpu_level_usable((enum ht_cpu_level)l) ||
+                !golden_can_repack(&g, &ht_backend_cpu, level))
+                continue;
             struct golden_run r = plain;
             r.level = level;
             float *want = golden_logits(&g, &r);

@@ -97,23 +97,6 @@ static struct ht_weight *mixed_weights(const struct ht_plan *plan, const struct 
 
 // ---- runs
 
-static bool can_repack(const struct golden *g, const char *level) {
-    struct ht_backend_options o = {.level = level, .n_threads = 1};
-    struct ht_limits l = {.max_tokens = 1,
-                          .max_outputs = 1,
-                          .max_ctx = 32,
-                          .n_pages = 1,
-                          .kv_type = HEARTH_KV_F32,
-                          .repack = true};
-    struct ht_backend *b;
-    struct ht_backend_memory m;
-    struct hearth_error err;
-    if (ht_backend_cpu.open(&o, &b, &err)) fail_msg("%s", err.message);
-    bool can = ht_backend_cpu.memory(b, g->plan, &l, &m, &err) == HEARTH_OK;
-    ht_backend_cpu.close(b);
-    return can;
-}
-
 static void check_same(const struct golden *g, const float *want, struct golden_run r,
                        const char *what) {
     float *got = golden_logits(g, &r);
@@ -133,7 +116,7 @@ static void check_level(const struct golden *g, const char *level, const float *
     if (!(nmse < 2e-2)) fail_msg("level %s: NMSE %g to ref", level, nmse);
     if (scalar && memcmp(got, scalar, (size_t)g->n_tokens * g->n_vocab * sizeof *got) != 0)
         fail_msg("level %s: other bytes than scalar", level);
-    if (can_repack(g, level)) {
+    if (golden_can_repack(g, &ht_backend_cpu, level)) {
         r.repack = true;
         check_same(g, got, r, "repacked weights");
     }

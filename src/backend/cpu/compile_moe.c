@@ -37,14 +37,15 @@ void ht_compile_moe_route(struct ht_builder *b, const struct ht_step *s) {
 // The prepared rows that gate and up read, and the steps that stand them together by expert.
 static void gather(struct ht_builder *b, const struct ht_step *s, const struct ht_cpu_step *like,
                    uint32_t group, uint32_t x[2], uint32_t rows[2]) {
-    rows[0] = HT_NONE;
     for (int k = 0; k < 2; k++) {
         const struct ht_weight *w = &b->p->weights[s->w[k]];
         enum ht_act_kind kind = ht_linear_act_kind(w->format);
         uint64_t row_bytes = like->n_used * ht_act_row_bytes(kind, (uint32_t)w->ne[0]);
         x[k] = b->acts[s->in[0]][kind];
-        rows[k] = rows[0];
-        if (k == 1 && x[1] == x[0]) break;
+        if (k == 1 && x[1] == x[0]) {
+            rows[1] = rows[0];
+            break;
+        }
         rows[k] = ht_builder_tensor(b, ht_builder_rows(b, s->in[0]), (uint32_t)w->ne[0], row_bytes,
                                     false);
         struct ht_cpu_step *m = moe_step(b, s, HT_CPU_MOE_GATHER, like);
