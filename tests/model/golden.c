@@ -163,7 +163,7 @@ static void deal_pages(struct driver *d, uint32_t seed) {
 }
 
 bool golden_wants(const struct golden_run *r, uint32_t seq, uint32_t pos) {
-    return r->one_in == 0 ? seq == 0 : (pos / 2 + seq) % r->one_in == 0;
+    return r->one_in == 0 ? seq == 0 && pos >= r->from : (pos / 2 + seq) % r->one_in == 0;
 }
 
 // A chunk of every sequence that is not through; the counted one stands in the middle.

@@ -41,6 +41,7 @@ struct golden_run {
     bool repack;        // the backend copies weights in its own order
     uint32_t one_in;    // 0: logits of all positions are wanted; else of one in so many pairs of
                         // them alone, of the others' sequences, too
+    uint32_t from;      // where one_in is 0, logits of these positions on alone
 };
 
 // Whether the run wants the logits of a position of the sequence itself (0) or one beside it.
