@@ -24,7 +24,7 @@ run: build
 	@printf '%s' "$(PROMPT)"; $(BUILD)/hearth run $(MODEL) -p "$(PROMPT)"
 
 test: build
-	@rc=0; ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=$$?; \
+	@rc=0; ctest --test-dir $(BUILD) --no-tests=error --output-on-failure -j $(JOBS) || rc=$$?; \
 	tools/test_counts.py $(BUILD); exit $$rc
 
 bench: build
