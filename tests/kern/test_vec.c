@@ -112,7 +112,8 @@ static void test_acts(void **state) {
 
 // ---- pages
 
-static const uint32_t dims[] = {2, 6, 16, 24, 32, 64, 80, 96, 128, 130, 256};
+static const uint32_t dims[] = {1,  2,   6,   15,  16,  24,  32,  64,  80,
+                                96, 127, 128, 130, 256, 258, 511, 768, HT_I16_MAX_DIM};
 #define N_DIMS (sizeof dims / sizeof *dims)
 
 // Heads that the type can have.
@@ -238,7 +239,7 @@ static struct guarded random_page(enum hearth_kv_type type, uint32_t d, uint32_t
                                   uint64_t *seed) {
     struct ht_vec_kernels k;
     struct guarded g = guarded_new(n * ht_kv_row_bytes(type, d), 1);
-    float x[256];
+    float x[HT_I16_MAX_DIM];
     ht_vec_kernels_init(&k, HT_CPU_SCALAR);
     for (uint32_t j = 0; j < n; j++) {
         kern_floats(x, d, seed);
