@@ -222,7 +222,7 @@ HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 struct hearth_engine_options {
     const char *backend; // "cpu" (default) or "ref"
     // The kernels to use ("scalar", "avx2", "neon", ...), one of hearth_machine.levels; others get
-    // E_UNSUPPORTED. NULL: the best there is
+    // E_UNSUPPORTED, what is no name of any E_ARG, as all do on ref. NULL: the best there is
     const char *cpu_level;
     // At most 256. 0: the fast cores that the process and its control groups' quota may use, or all
     // of cpu_mask. Backend ref has one
@@ -497,9 +497,10 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // ---- tools -------------------------------------------------------------------------------------
 
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
-// else E_UNSUPPORTED. Vectors, tables of positions, routers of experts, and matrices whose rows are
-// no whole blocks become F32. It is written to out_path with ".tmp" behind it, where no file may
-// be, which then takes the place of out_path, whatever was there.
+// else E_UNSUPPORTED, as where a weight is too large for it, infinite or no number. Vectors, tables
+// of positions, routers of experts, and matrices whose rows are no whole blocks become F32. It is
+// written to out_path with ".tmp" behind it, where no file may be, which then takes the place of
+// out_path, whatever was there.
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            struct hearth_error *err);
 

@@ -126,7 +126,10 @@ void hearth_request_options_default(struct hearth_request_options *o) {
 enum hearth_status hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                          const struct hearth_request_options *o,
                                          hearth_request **out, struct hearth_error *err) {
-    return ht_request_create(e, tokens, n_tokens, o, out, err);
+    struct ht_float_env kept = ht_float_enter();
+    enum hearth_status status = ht_request_create(e, tokens, n_tokens, o, out, err);
+    ht_float_leave(kept);
+    return status;
 }
 
 void hearth_request_destroy(hearth_request *r) {

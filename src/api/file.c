@@ -141,13 +141,11 @@ static void put_float(struct sink *s, double v, bool is_f32) {
         return;
     }
     int most = is_f32 ? 9 : 17;
-    struct ht_float_env kept = ht_float_enter(); // printf and strtof round as it says
     for (int digits = 1; digits <= most; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         bool same = is_f32 ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v;
         if (same) break;
     }
-    ht_float_leave(kept);
     // The program may have set a locale whose decimal point is another one.
     for (char *p = text; *p; p++) {
         if (strchr("0123456789+-e", *p)) continue;
@@ -208,6 +206,7 @@ size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items, const 
         return 0;
     }
     const struct ht_gguf_kv *kv = ht_gguf_kv_at(f->g, i);
+    struct ht_float_env kept = ht_float_enter(); // printf and strtof round as it says
     *key = kv->key;
     if (kv->type == HT_GGUF_ARR)
         snprintf(type, 32, "arr[%s,%" PRIu64 "]", ht_gguf_type_name(kv->arr_type), kv->n);
@@ -219,6 +218,7 @@ size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items, const 
         put_scalar_string(&s, kv);
     else
         put_number(&s, kv, kv->type, 0);
+    ht_float_leave(kept);
     if (n_buf) buf[s.len < n_buf ? s.len : n_buf - 1] = 0;
     return s.len;
 }

@@ -2,6 +2,7 @@
 // hearth_quantize: a copy of a model with its matrices in another format. Metadata is copied but
 // for the keys that say how the file was split and what format it has. Works row by row while the
 // file is written: its memory is one row and the writer's window, whatever the model's size.
+#include <math.h>
 #include <string.h>
 
 #include "api/api_internal.h"
@@ -25,18 +26,37 @@ struct conversion { // of one tensor's rows
     const struct ht_gguf_tensor *t;
     const struct ht_format_info *from, *to;
     size_t in_row_bytes, out_row_bytes;
+    float most; // magnitude that `to` holds
     float *row; // shared by all conversions: room for the longest row
 };
 
-static void convert_rows(void *user, uint64_t first_row, uint64_t n_rows, void *out) {
+// The largest magnitude that the format rounds to a number, of a weight or, with Q8_0, of the
+// largest of a block, whose step of a 127th is an f16: from 65520 on those are infinite.
+static float largest(enum ht_format f) {
+    switch (f) {
+    case HT_F16: return 65519.996f;
+    case HT_BF16: return 0x1.fefffep127f; // half a step above the largest
+    case HT_Q8_0: return 65519.0f * 127;
+    default: return INFINITY; // F32 takes what there is, infinities and NaN as well
+    }
+}
+
+static enum hearth_status convert_rows(void *user, uint64_t first_row, uint64_t n_rows, void *out,
+                                       struct hearth_error *err) {
     const struct conversion *c = user;
     const uint8_t *in = c->t->data + (size_t)first_row * c->in_row_bytes;
     uint8_t *to = out;
     size_t n = (size_t)c->t->ne[0];
     for (uint64_t r = 0; r < n_rows; r++, in += c->in_row_bytes, to += c->out_row_bytes) {
         c->from->to_f32(in, c->row, n / c->from->block_len);
+        for (size_t i = 0; i < n && c->most < INFINITY; i++)
+            if (!(fabsf(c->row[i]) <= c->most))
+                return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                               "tensor %s has a weight of %g, which does not fit format %s",
+                               c->t->name, (double)c->row[i], c->to->name);
         c->to->from_f32(c->row, to, n / c->to->block_len);
     }
+    return HEARTH_OK;
 }
 
 // The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
@@ -58,7 +78,8 @@ static enum hearth_status plan_tensor(const struct ht_gguf *g, const struct ht_g
                                       struct hearth_error *err) {
     enum ht_format to = format_for(t, wanted);
     uint64_t in_bytes, out_bytes;
-    *c = (struct conversion){.t = t, .from = ht_format_get(t->format), .to = ht_format_get(to)};
+    *c = (struct conversion){
+        .t = t, .from = ht_format_get(t->format), .to = ht_format_get(to), .most = largest(to)};
     if (!c->from || !c->from->to_f32)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: tensor %s is in format %s, which cannot be read", ht_gguf_name(g),

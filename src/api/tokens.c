@@ -2,12 +2,15 @@
 // hearth_tokenizer_*, hearth_encode, hearth_detokenizer_*: the text room behind public handles. A
 // tokenizer is immutable; a detokenizer belongs to one thread at a time.
 #include "api/api_internal.h"
+#include "base/float_env.h"
 #include "base/mem.h"
 
 enum hearth_status hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
                                            struct hearth_error *err) {
     struct ht_tokenizer *t = NULL;
+    struct ht_float_env kept = ht_float_enter();
     enum hearth_status s = ht_tokenizer_load(f->g, &t, err);
+    ht_float_leave(kept);
     if (s) return s;
     if (!t)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,

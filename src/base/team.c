@@ -45,8 +45,8 @@ struct ht_team {
     uint64_t spin_ns;
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
-    pthread_t driver;        // who is bound to it
-    cpu_set_t unbound;       // where the creating thread ran before
+    long driver, creator;    // who is bound to it, who made the team (thread_id)
+    cpu_set_t unbound;       // where the creator ran before
     struct worker workers[]; // n_threads - 1: thread 0 is the caller
 };
 
@@ -134,15 +134,21 @@ static bool bind_to(pthread_t thread, int cpu) {
     return pthread_setaffinity_np(thread, sizeof one, &one) == 0;
 }
 
+// The system's number of the calling thread: a pthread_t is given again as soon as its thread is
+// joined.
+static long thread_id(void) {
+    return syscall(SYS_gettid);
+}
+
 // The calling thread drives from now on. Binding it was possible at creation; should that have
 // changed, it runs where the system likes.
 static void bind_driver(struct ht_team *t) {
-    t->driver = pthread_self();
-    bind_to(t->driver, t->driver_cpu);
+    t->driver = thread_id();
+    bind_to(pthread_self(), t->driver_cpu);
 }
 
 void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
-    if (t->driver_cpu >= 0 && !pthread_equal(t->driver, pthread_self())) bind_driver(t);
+    if (t->driver_cpu >= 0 && t->driver != thread_id()) bind_driver(t);
     if (t->n_threads > 1) {
         t->fn = fn;
         t->arg = arg;
@@ -239,14 +245,15 @@ enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_c
     (*out)->driver_cpu = cpus[0];
     pthread_getaffinity_np(pthread_self(), sizeof(*out)->unbound, &(*out)->unbound);
     bind_driver(*out);
+    (*out)->creator = (*out)->driver;
     return HEARTH_OK;
 }
 
 void ht_team_destroy(struct ht_team *t) {
     if (!t) return;
     dismiss(t, t->n_threads - 1);
-    if (t->driver_cpu >= 0 && pthread_equal(t->driver, pthread_self()))
-        pthread_setaffinity_np(t->driver, sizeof t->unbound, &t->unbound);
+    if (t->driver_cpu >= 0 && t->creator == thread_id())
+        pthread_setaffinity_np(pthread_self(), sizeof t->unbound, &t->unbound);
     ht_free(t);
 }
 

@@ -141,57 +141,121 @@ static const char *bytes_text(uint64_t n, char text[32]) {
     return text;
 }
 
-// The first type of KV pages whose pages take at most `room`, in the order of what it costs; NULL
-// where none smaller than the present one does.
-static const char *smaller_kv(const struct ht_plan *plan, const struct hearth_memory *m,
-                              const struct ht_limits *limits, uint64_t room) {
+// What did not fit, and what to ask about other limits.
+struct refused {
+    const struct ht_engine_source *source;
+    const struct ht_backend_ops *ops;
+    struct ht_backend *backend;
+    const struct ht_limits *limits;
+    uint32_t n_seqs;
+    uint64_t available; // without what the source has taken
+};
+
+static bool fits(const struct refused *r, const struct ht_limits *l, uint32_t n_seqs) {
+    struct hearth_memory m;
+    return !ht_memory_of(r->source, r->ops, r->backend, l, n_seqs, r->available, &m, NULL) &&
+           m.total <= m.available;
+}
+
+// The first type of KV pages that would fit, in the order of what it costs; NULL where none smaller
+// than the present one does.
+static const char *smaller_kv(const struct refused *r) {
     static const enum hearth_kv_type order[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
-    uint64_t row = ht_kv_row_bytes(limits->kv_type, plan->head_dim);
+    uint32_t head_dim = r->source->plan->head_dim;
+    struct ht_limits l = *r->limits;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        if (!ht_kv_holds(order[i], plan->head_dim)) continue;
-        uint64_t other = ht_kv_row_bytes(order[i], plan->head_dim);
-        if (other < row && ceil((double)m->kv * (double)other / (double)row) <= (double)room)
+        l.kv_type = order[i];
+        if (ht_kv_holds(order[i], head_dim) &&
+            ht_kv_row_bytes(order[i], head_dim) < ht_kv_row_bytes(r->limits->kv_type, head_dim) &&
+            fits(r, &l, r->n_seqs))
             return ht_kv_type_name(order[i]);
     }
     return NULL;
 }
 
-// The option that would make it fit, tried in the order of what it costs the user.
-static void advise(const struct ht_plan *plan, const struct hearth_memory *m,
-                   const struct ht_limits *limits, uint32_t n_seqs, char text[256]) {
-    uint64_t rest = m->total - m->kv, per_page = m->kv / limits->n_pages;
-    uint64_t room = rest < m->available ? m->available - rest : 0;
-    uint64_t n_fit = per_page > 0 ? room / per_page : 0; // pages that fit
-    uint32_t per_seq = ht_kv_pages_for(limits->max_ctx);
-    const char *kv = smaller_kv(plan, m, limits, room);
-    if (m->packed > 0 && m->total - m->packed <= m->available) {
+static bool shorter_fits(const struct refused *r, uint32_t n_seqs, uint32_t n_ctx) {
+    struct ht_limits l = *r->limits;
+    uint64_t n_tokens = (uint64_t)n_seqs * n_ctx;
+    l.max_ctx = n_ctx;
+    l.n_pages = n_seqs * ht_kv_pages_for(n_ctx);
+    if (n_tokens < l.max_tokens) l.max_tokens = (uint32_t)n_tokens;
+    if (l.max_tokens < l.max_outputs) l.max_outputs = l.max_tokens;
+    return fits(r, &l, n_seqs);
+}
+
+// The longest context, in 256s, that so many sequences could have; 0: none.
+static uint32_t longest_context(const struct refused *r, uint32_t n_seqs) {
+    uint32_t low = 0, high = (r->limits->max_ctx + 255) / 256; // low fits, high does not or is more
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (shorter_fits(r, n_seqs, mid * 256))
+            low = mid;
+        else
+            high = mid;
+    }
+    return low * 256;
+}
+
+// Fewer sequences that would fit; 0: not one.
+static uint32_t fewer_sequences(const struct refused *r) {
+    uint32_t low = 0, high = r->n_seqs;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (shorter_fits(r, mid, r->limits->max_ctx))
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+// The option that would make it fit, tried in the order of what it costs the user; then two.
+static void advise(const struct refused *r, const struct hearth_memory *m, char text[256]) {
+    struct ht_limits whole = *r->limits, rows = whole, batch = whole;
+    const char *kv = smaller_kv(r);
+    uint32_t n;
+    whole.repack = false;
+    rows.max_outputs = r->n_seqs < rows.max_outputs ? r->n_seqs : rows.max_outputs;
+    if (batch.max_tokens > 512) batch.max_tokens = r->n_seqs > 512 ? r->n_seqs : 512;
+    if (batch.max_outputs > batch.max_tokens) batch.max_outputs = batch.max_tokens;
+    if (r->limits->repack && fits(r, &whole, r->n_seqs)) {
         snprintf(text, 256, "without repacked weights (repack, --repack) it would fit");
     } else if (kv) {
         snprintf(text, 256, "KV pages in %s (kv_type, --kv-type %s) would fit", kv, kv);
-    } else if (n_seqs > 1 && n_fit >= per_seq) {
-        snprintf(text, 256, "%" PRIu64 " sequences at once (n_seqs, --seqs %" PRIu64 ") would fit",
-                 n_fit / per_seq, n_fit / per_seq);
-    } else if (n_fit / n_seqs * HT_PAGE_TOKENS >= 256) {
-        uint64_t n_ctx = n_fit / n_seqs * HT_PAGE_TOKENS / 256 * 256;
-        snprintf(text, 256, "a context of %" PRIu64 " (n_ctx, --ctx %" PRIu64 ") would fit", n_ctx,
-                 n_ctx);
+    } else if (fits(r, &batch, r->n_seqs)) {
+        snprintf(text, 256, "passes of %u tokens (n_batch, --batch %u) would fit", batch.max_tokens,
+                 batch.max_tokens);
+    } else if (fits(r, &rows, r->n_seqs)) {
+        snprintf(text, 256, "passes with logits of %u tokens (n_logits) would fit",
+                 rows.max_outputs);
+    } else if ((n = fewer_sequences(r)) > 0) {
+        snprintf(text, 256, "%u sequences at once (n_seqs, --seqs %u) would fit", n, n);
+    } else if ((n = longest_context(r, r->n_seqs)) > 0) {
+        snprintf(text, 256, "a context of %u (n_ctx, --ctx %u) would fit", n, n);
+    } else if (r->n_seqs > 1 && (n = longest_context(r, 1)) > 0) {
+        snprintf(text, 256,
+                 "one sequence with a context of %u (n_seqs and n_ctx, --seqs 1 --ctx %u) would "
+                 "fit",
+                 n, n);
     } else if (m->weights >= m->available) {
         snprintf(text, 256,
                  "no option would make it fit, the weights alone are too large: a smaller model or "
                  "weight format is needed");
     } else {
         snprintf(text, 256,
-                 "no option would make it fit: a smaller model, a smaller weight format or more "
-                 "memory is needed");
+                 "no single option would make it fit: a smaller model, a smaller weight format or "
+                 "more memory is needed");
     }
 }
 
 enum hearth_status ht_memory_check(const struct ht_engine_source *source,
+                                   const struct ht_backend_ops *ops, struct ht_backend *backend,
                                    const struct hearth_memory *m, const struct ht_limits *limits,
                                    uint32_t n_seqs, struct hearth_error *err) {
     if (m->total <= m->available) return HEARTH_OK;
     char advice[256], t[6][32];
-    advise(source->plan, m, limits, n_seqs, advice);
+    struct refused r = {source, ops, backend, limits, n_seqs, m->available - source->taken_bytes};
+    advise(&r, m, advice);
     return ht_fail(err, HEARTH_E_NOMEM,
                    "%s needs %s of memory (weights %s, KV %s for %u x %u positions in %s, scratch "
                    "%s, other %s), but %s is available; %s",

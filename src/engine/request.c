@@ -58,13 +58,14 @@ static enum hearth_status check_options(const struct hearth_engine *e,
 }
 
 // Generated text continues the prompt, unless that is nothing but special tokens: then a
-// SentencePiece space in front of the first word is not part of it.
+// SentencePiece space in front of the first word is not part of it, nor, where special tokens are
+// shown, behind one that ends the prompt.
 static enum hearth_status take_detok(struct hearth_request *r, struct hearth_error *err) {
     const struct ht_tokenizer *t = r->engine->source.tokenizer;
     enum hearth_status status = ht_detok_init(&r->detok, t, r->options.show_special, err);
     if (status) return status;
     r->has_detok = true;
-    for (uint32_t i = 0; i < r->n_prompt; i++) {
+    for (uint32_t i = r->options.show_special ? r->n_prompt - 1 : 0; i < r->n_prompt; i++) {
         if (ht_tokenizer_is_special(t, r->tokens[i])) continue;
         ht_detok_continue(&r->detok);
         break;

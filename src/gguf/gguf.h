@@ -133,8 +133,10 @@ void ht_gguf_put_kv(struct ht_gguf_writer *w,
 void ht_gguf_put_tensor(struct ht_gguf_writer *w, const char *name, enum ht_format format,
                         int n_dims, const uint64_t *ne, const void *data);
 // The same, but the rows (of ne[0] weights) are made while finish writes them: fill puts rows
-// [first_row, first_row + n_rows) into out, in order, each row once.
-typedef void (*ht_gguf_fill_fn)(void *user, uint64_t first_row, uint64_t n_rows, void *out);
+// [first_row, first_row + n_rows) into out, in order, each row once. What it fails with, other than
+// E_IO, is what finish returns.
+typedef enum hearth_status (*ht_gguf_fill_fn)(void *user, uint64_t first_row, uint64_t n_rows,
+                                              void *out, struct hearth_error *err);
 void ht_gguf_put_rows(struct ht_gguf_writer *w, const char *name, enum ht_format format, int n_dims,
                       const uint64_t *ne, ht_gguf_fill_fn fill, void *user);
 HT_MUST_CHECK enum hearth_status ht_gguf_writer_finish(struct ht_gguf_writer *w, const char *path,

@@ -319,7 +319,7 @@ static bool write_all(int fd, const void *data, uint64_t n_bytes) {
 }
 
 static bool write_zeros(int fd, size_t n) {
-    static const uint8_t zeros[4096];
+    static const uint8_t zeros[256];
     for (; n > sizeof(zeros); n -= sizeof(zeros)) {
         if (!write_all(fd, zeros, sizeof(zeros))) return false;
     }
@@ -348,26 +348,33 @@ static uint64_t window_bytes(const struct ht_gguf_writer *w) {
     return most;
 }
 
-static bool write_rows(const struct out_tensor *t, void *window, int fd) {
+// E_IO: errno says what.
+static enum hearth_status write_rows(const struct out_tensor *t, void *window, int fd,
+                                     struct hearth_error *err) {
     uint64_t n_rows = tensor_rows(t), step = window_rows(t), row_bytes = t->n_bytes / n_rows;
     for (uint64_t r = 0; r < n_rows; r += step) {
         uint64_t n = n_rows - r < step ? n_rows - r : step;
-        t->fill(t->user, r, n, window);
-        if (!write_all(fd, window, n * row_bytes)) return false;
+        enum hearth_status s = t->fill(t->user, r, n, window, err);
+        if (s) return s;
+        if (!write_all(fd, window, n * row_bytes)) return HEARTH_E_IO;
     }
-    return true;
+    return HEARTH_OK;
 }
 
-static bool write_content(const struct ht_gguf_writer *w, const struct ht_buf *head, void *window,
-                          int fd) {
-    if (!write_all(fd, head->data, head->len)) return false;
+static enum hearth_status write_content(const struct ht_gguf_writer *w, const struct ht_buf *head,
+                                        void *window, int fd, struct hearth_error *err) {
+    if (!write_all(fd, head->data, head->len)) return HEARTH_E_IO;
     for (size_t i = 0; i < w->n_tensors; i++) {
         const struct out_tensor *t = &w->tensors[i];
-        if (t->fill ? !write_rows(t, window, fd) : !write_all(fd, t->data, t->n_bytes))
-            return false;
-        if (!write_zeros(fd, padding(w, t->n_bytes))) return false;
+        enum hearth_status s = HEARTH_OK;
+        if (t->fill)
+            s = write_rows(t, window, fd, err);
+        else if (!write_all(fd, t->data, t->n_bytes))
+            s = HEARTH_E_IO;
+        if (s) return s;
+        if (!write_zeros(fd, padding(w, t->n_bytes))) return HEARTH_E_IO;
     }
-    return fsync(fd) == 0;
+    return fsync(fd) == 0 ? HEARTH_OK : HEARTH_E_IO;
 }
 
 static enum hearth_status fail_io(struct hearth_error *err, const char *path, const char *what,
@@ -394,27 +401,25 @@ static void sync_folder(const char *path) {
 static enum hearth_status write_file(const struct ht_gguf_writer *w, const struct ht_buf *head,
                                      void *window, const char *path, const char *tmp,
                                      struct hearth_error *err) {
-    struct stat there; // perhaps the very file that is being copied
-    if (stat(tmp, &there) == 0 && S_ISREG(there.st_mode))
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) // perhaps the very file that is being copied
         return ht_fail(err, HEARTH_E_IO,
                        "%s: is there already: another run writes it, or one that was stopped left "
                        "it; it has to go first",
                        tmp);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail_io(err, tmp, "cannot be created", errno);
-    bool ok = write_content(w, head, window, fd);
+    enum hearth_status s = write_content(w, head, window, fd, err);
     int code = errno;
-    if (close(fd) != 0 && ok) {
-        ok = false;
+    if (close(fd) != 0 && !s) {
+        s = HEARTH_E_IO;
         code = errno;
     }
-    if (ok && rename(tmp, path) == 0) {
+    if (s == HEARTH_E_IO) s = fail_io(err, tmp, "cannot be written", code);
+    if (!s && rename(tmp, path) != 0) s = fail_io(err, path, "cannot be replaced", errno);
+    if (s)
+        unlink(tmp);
+    else
         sync_folder(path);
-        return HEARTH_OK;
-    }
-    enum hearth_status s = ok ? fail_io(err, path, "cannot be replaced", errno)
-                              : fail_io(err, tmp, "cannot be written", code);
-    unlink(tmp);
     return s;
 }
 

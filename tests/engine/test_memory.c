@@ -230,12 +230,46 @@ static void test_refusal(void **state) {
     refused(4096, 1, HEARTH_KV_F16, rest + 127000000, "--ctx 3840");
     accepted(3840, 1, HEARTH_KV_F16, rest + 127000000);
     refused(4096, 1, HEARTH_KV_F16, rest + 8000000, "--ctx 256");
-    refused(4096, 1, HEARTH_KV_F16, rest + 7000000, "no option");
+    refused(4096, 1, HEARTH_KV_F16, rest + 7000000, "no single option");
     refused(4096, 1, HEARTH_KV_F32, rest + 130000000, "--kv-type f16");
     refused(4096, 4, HEARTH_KV_F16, rest + 400000000, "--seqs 3");
     accepted(4096, 3, HEARTH_KV_F16, rest + 400000000);
     refused(4096, 4, HEARTH_KV_F16, rest + 100000000, "--ctx 768");
+    refused(4096, 64, HEARTH_KV_F16, rest + 100000000, "--seqs 1 --ctx 3072");
+    accepted(3072, 1, HEARTH_KV_F16, rest + 100000000);
     refused(4096, 1, HEARTH_KV_F16, 900000000, "the weights alone");
+}
+
+// Where passes are what does not fit, shorter ones are what helps.
+static void test_shorter_passes(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t n_batch, n_logits, less_batch, less_logits;
+        const char *advice;
+    } cases[] = {{4096, 0, 512, 0, "--batch 512"},
+                 {4096, 512, 512, 512, "--batch 512"},
+                 {512, 512, 512, 0, "logits of 2 tokens (n_logits)"}};
+    for (int i = 0; i < 3; i++) {
+        struct hearth_engine *e = NULL;
+        struct hearth_error err;
+        struct hearth_engine_options o;
+        struct hearth_memory m;
+        struct ht_engine_tuning tuning = {.backend = &fake_backend};
+        ht_engine_options_default(&o);
+        o.n_seqs = 2;
+        o.n_batch = cases[i].less_batch;
+        o.n_logits = cases[i].less_logits;
+        o.kv_type = HEARTH_KV_F16;
+        assert_int_equal(ht_engine_memory(&source, &o, &tuning, &m, &err), HEARTH_OK);
+        tuning.available = m.total;
+        if (ht_engine_create(&source, &o, &tuning, &e, &err)) fail_msg("%s", err.message);
+        ht_engine_destroy(e);
+        o.n_batch = cases[i].n_batch;
+        o.n_logits = cases[i].n_logits;
+        assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, &err), HEARTH_E_NOMEM);
+        if (!strstr(err.message, cases[i].advice))
+            fail_msg("'%s' lacks '%s'", err.message, cases[i].advice);
+    }
 }
 
 // Heads of whole blocks of 32 (the fake's have one element) may go to q8_0.
@@ -287,6 +321,7 @@ int main(void) {
         cmocka_unit_test(test_this_machine),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_shorter_passes),
         cmocka_unit_test(test_smaller_pages),
         cmocka_unit_test(test_learned_positions),
     };

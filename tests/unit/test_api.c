@@ -346,6 +346,53 @@ static void test_quantize(void **state) {
     hearth_file_close(f);
 }
 
+// Weights that the format has no number for are refused, and nothing is left; those next to them
+// are not.
+static void test_quantize_large(void **state) {
+    (void)state;
+    static const struct {
+        const char *format;
+        float fits, not ; // of one weight among others of 1
+    } cases[] = {{"F16", 65519.99f, 65520.0f},  {"F16", -65519.99f, -70000.0f},
+                 {"F16", 1e-30f, INFINITY},     {"BF16", 0x1.fep127f, 0x1.ffp127f},
+                 {"BF16", -3.38e38f, NAN},      {"Q8_0", 8.32e6f, 8.33e6f},
+                 {"Q8_0", -8.32e6f, -INFINITY}, {"Q8_0", 0, NAN}};
+    struct hearth_error err;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        float x[64], most = 0;
+        for (int k = 0; k < 64; k++) x[k] = 1;
+        x[37] = i % 2 ? cases[i / 2].not : cases[i / 2].fits;
+        struct ht_gguf_writer *w;
+        assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+        ht_gguf_put_tensor(w, "some.weight", HT_F32, 2, (const uint64_t[]){32, 2, 1, 1}, x);
+        if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+        ht_gguf_writer_destroy(w);
+        hearth_file *f = open_file(path);
+        enum hearth_status s = hearth_quantize(f, path2, "F32", &err); // takes all of them
+        assert_int_equal(s, HEARTH_OK);
+        s = hearth_quantize(f, path2, cases[i / 2].format, &err);
+        hearth_file_close(f);
+        if (i % 2) {
+            char tmp[600];
+            assert_int_equal(s, HEARTH_E_UNSUPPORTED);
+            assert_non_null(strstr(err.message, "some.weight"));
+            assert_non_null(strstr(err.message, cases[i / 2].format));
+            snprintf(tmp, sizeof tmp, "%s.tmp", path2);
+            assert_int_not_equal(access(tmp, F_OK), 0);
+            continue;
+        }
+        if (s) fail_msg("%s", err.message);
+        const char *format;
+        uint64_t dims[4];
+        size_t n;
+        float *y = read_tensor(path2, "some.weight", &format, dims, &n);
+        assert_int_equal(n, 64);
+        for (int k = 0; k < 64; k++) most = fmaxf(most, fabsf(y[k] - x[k]));
+        assert_true(most <= 0.01f * fmaxf(1, fabsf(x[37]))); // a number, and near
+        test_free(y);
+    }
+}
+
 // ---- models
 
 static bool count_lines(void *user, const char *text, size_t n_bytes) {
@@ -465,10 +512,10 @@ static void test_builtin(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta),    cmocka_unit_test(test_meta_in_a_locale),
-        cmocka_unit_test(test_file),    cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_model),   cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_meta),           cmocka_unit_test(test_meta_in_a_locale),
+        cmocka_unit_test(test_file),           cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_quantize_large), cmocka_unit_test(test_model),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_builtin),
     };
     return cmocka_run_group_tests_name("api", tests, make_paths, remove_paths);
 }

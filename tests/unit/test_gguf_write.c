@@ -2,8 +2,10 @@
 // The writer: what it wrote reads back the same, refusals stick, a failure leaves the old file, and
 // memory that runs out at any point is told and freed.
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -225,18 +227,26 @@ static void test_no_place(void **state) {
     snprintf(sub, sizeof(sub), "%s/none/w.gguf", folder);
     assert_int_equal(ht_gguf_writer_finish(w, sub, &err), HEARTH_E_IO);
     assert_non_null(strstr(err.message, "none/w.gguf.tmp: cannot be created"));
-    if (access("/dev/full", W_OK) == 0) { // every write fails there
-        snprintf(sub, sizeof(sub), "%s/full", folder);
-        char tmp[160];
-        snprintf(tmp, sizeof(tmp), "%s.tmp", sub);
-        assert_int_equal(symlink("/dev/full", tmp), 0);
-        assert_int_equal(ht_gguf_writer_finish(w, sub, &err), HEARTH_E_IO);
-        assert_non_null(strstr(err.message, "cannot be written: No space left"));
-        assert_int_not_equal(access(tmp, F_OK), 0);
-    }
-    // A file in the way stays as it is: it may be what is being copied.
     char tmp[160];
     snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+    struct rlimit before, little; // of a file's size
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    little = (struct rlimit){.rlim_cur = 100, .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    enum hearth_status s = ht_gguf_writer_finish(w, path, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(s, HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "cannot be written: File too large"));
+    assert_int_not_equal(access(tmp, F_OK), 0);
+    // Nor does it go through a link to somewhere else.
+    snprintf(sub, sizeof(sub), "%s/elsewhere", folder);
+    assert_int_equal(symlink(sub, tmp), 0);
+    assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "is there already"));
+    assert_int_not_equal(access(sub, F_OK), 0);
+    assert_int_equal(unlink(tmp), 0);
+    // A file in the way stays as it is: it may be what is being copied.
     FILE *f = fopen(tmp, "w");
     assert_true(f && fputs("mine", f) >= 0 && fclose(f) == 0);
     assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_E_IO);

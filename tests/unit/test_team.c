@@ -223,6 +223,13 @@ static void test_pinned(void **state) {
     assert_int_equal(pthread_join(other, &result), 0);
     assert_ptr_equal(result, t);
     ht_team_run(t, note_place, &p); // comes back to this one
+    // Each new thread is bound, though the system gives one's name to the next; and whoever drove
+    // last, the one that made the team is let go.
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&other, NULL, drive_other, t), 0);
+        assert_int_equal(pthread_join(other, &result), 0);
+        assert_ptr_equal(result, t);
+    }
     ht_team_destroy(t);
     cpu_set_t after;
     pthread_getaffinity_np(pthread_self(), sizeof after, &after);
@@ -231,6 +238,32 @@ static void test_pinned(void **state) {
     ht_team_run(t, note_place, &p);
     assert_int_equal(p.cpu[0], cpus[n - 1]);
     ht_team_destroy(t);
+}
+
+static void *drive_and_destroy(void *arg) {
+    struct places p;
+    ht_team_run(arg, note_place, &p);
+    ht_team_destroy(arg);
+    cpu_set_t set;
+    pthread_getaffinity_np(pthread_self(), sizeof set, &set);
+    return CPU_COUNT(&set) == 1 ? arg : NULL; // stays where it drove
+}
+
+static void test_destroyed_elsewhere(void **state) {
+    (void)state;
+    cpu_set_t before;
+    int first = 0;
+    struct ht_team *t = NULL;
+    struct hearth_error err;
+    pthread_t other;
+    void *result;
+    pthread_getaffinity_np(pthread_self(), sizeof before, &before);
+    while (!CPU_ISSET((size_t)first, &before)) first++;
+    assert_int_equal(ht_team_create_pinned(0, &first, 1, &t, &err), HEARTH_OK);
+    assert_int_equal(pthread_create(&other, NULL, drive_and_destroy, t), 0);
+    assert_int_equal(pthread_join(other, &result), 0);
+    assert_ptr_equal(result, t);
+    pthread_setaffinity_np(pthread_self(), sizeof before, &before);
 }
 
 static void test_pinned_restores_and_refuses(void **state) {
@@ -264,10 +297,15 @@ static void test_pinned_restores_and_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_barriers),  cmocka_unit_test(test_barriers_asleep),
-        cmocka_unit_test(test_regions),   cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_two_teams), cmocka_unit_test(test_create_refuses),
-        cmocka_unit_test(test_pinned),    cmocka_unit_test(test_pinned_restores_and_refuses),
+        cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_barriers_asleep),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_two_teams),
+        cmocka_unit_test(test_create_refuses),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_pinned_restores_and_refuses),
+        cmocka_unit_test(test_destroyed_elsewhere),
     };
     return cmocka_run_group_tests_name("team", tests, NULL, NULL);
 }
