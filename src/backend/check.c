@@ -458,6 +458,12 @@ static enum hearth_status check_ends(const struct checker *c) {
                        "the plan's logits (%s) have width %" PRIu32
                        ", expected F32 rows of %" PRIu32 " for outputs",
                        t->name, t->width, p->n_vocab);
+    if (c->seen[p->logits].turned)
+        return ht_fail(c->err, HEARTH_E_ARG, "the plan's logits (%s) are heads", t->name);
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        for (uint32_t k = 0; k < p->steps[i].n_in; k++)
+            if (p->steps[i].in[k] == p->logits)
+                return ht_fail(c->err, HEARTH_E_ARG, "step %" PRIu32 " reads the plan's logits", i);
     for (uint32_t l = 0; l < p->n_layers; l++)
         if (!c->appended[l])
             return ht_fail(c->err, HEARTH_E_ARG, "layer %" PRIu32 " of the plan writes no KV", l);

@@ -62,7 +62,8 @@ const struct ht_codes ht_codes_q5_0 = {16, 31, 32, false, unpack_q5_0};
 const struct ht_codes ht_codes_q5_1 = {0, 31, 32, true, unpack_q5_1};
 const struct ht_codes ht_codes_q8_0 = {128, 255, 32, false, unpack_q8_0};
 
-// d = amax / 127, rounded to f16 for the file; codes by the unrounded d, nearest, halves away.
+// d = amax / 127, rounded to f16 for the file; codes by the unrounded d, nearest, halves away. A
+// block with a NaN has NaN for its d, so that all of it reads as NaN.
 void ht_q8_0_from_f32(const float *in, void *blocks, size_t n) {
     uint8_t *p = blocks;
     for (size_t b = 0; b < n; b++, p += 34, in += 32) {
@@ -70,6 +71,7 @@ void ht_q8_0_from_f32(const float *in, void *blocks, size_t n) {
         for (int j = 0; j < 32; j++) amax = fmaxf(amax, fabsf(in[j]));
         float d = amax / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
         if (!(inverse < INFINITY)) d = inverse = 0.0f; // d is subnormal, far below the least f16
+        for (int j = 0; j < 32; j++) d = in[j] != in[j] ? NAN : d;
         uint16_t h = ht_f32_to_f16(d);
         memcpy(p, &h, 2);
         for (int j = 0; j < 32; j++) {

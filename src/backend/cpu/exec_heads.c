@@ -47,11 +47,11 @@ void ht_cpu_run_heads(struct ht_prepared *p, const struct ht_cpu_step *s, int th
         h1 *= n_heads / s->n_kv_heads;
     } else if (p->mode == HT_CPU_FEW) {
         ht_team_share(n_heads, 1, thread, p->c->n_threads, &h0, &h1);
-    } else {
-        size_t first = t0;
-        ht_team_share(t1 - t0, 1, thread, p->c->n_threads, &t0, &t1);
-        t0 += first;
-        t1 += first;
+    } else { // of its share of all tokens, as other steps share them: what is wanted
+        size_t from, to;
+        ht_team_share(ht_cpu_n_rows(p, s->out[0]), 1, thread, p->c->n_threads, &from, &to);
+        t0 = t0 > from ? t0 : from;
+        t1 = t1 < to ? t1 : to;
     }
     for (size_t t = t0; t < t1; t++)
         for (size_t h = h0; h < h1; h++)

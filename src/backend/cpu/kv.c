@@ -34,12 +34,13 @@ static struct place place_of(const struct ht_prepared *p, uint32_t layer, enum h
 
 // Whether the rows from t to u are one sequence's, position after position.
 static bool goes_on(const struct ht_batch *b, size_t t, size_t u) {
-    return u < b->n_tokens && b->seq[u] == b->seq[t] && b->pos[u] - b->pos[t] == u - t;
+    return u < b->n_tokens && b->seq[u] == b->seq[t] && b->pos[u] - b->pos[t] == (uint32_t)(u - t);
 }
 
 size_t ht_cpu_store_most(const struct ht_prepared *p, size_t t, size_t t1) {
     const struct ht_batch *b = p->batch;
-    bool group = b->pos[t] % HT_LANES == 0 && t + HT_LANES <= t1 && goes_on(b, t, t + HT_LANES - 1);
+    bool group = b->pos[t] % HT_LANES == 0 && t + HT_LANES <= t1;
+    for (size_t i = 1; i < HT_LANES && group; i++) group = goes_on(b, t, t + i);
     return group ? HT_LANES : 1;
 }
 

@@ -38,6 +38,11 @@ static INLINE void store_codes(int8_t *y, struct v16 a) {
     v_store_i8(y, v_max(v_min(v_copysign(r, a), v_set1(127.0f)), v_set1(-127.0f)));
 }
 
+// How many lanes of x hold a NaN, by lanes.
+static INLINE struct v16 nans(struct v16 x) {
+    return v_select_le(v_abs(x), v_set1(INFINITY), v_set1(0.0f), v_set1(1.0f));
+}
+
 // A block as ht_q8_0_from_f32 has it: codes, and the scale.
 static INLINE uint16_t store_block(const float *x, int8_t *codes) {
     struct v16 a = v_load(x), b = v_load(x + HT_LANES);
@@ -46,6 +51,7 @@ static INLINE uint16_t store_block(const float *x, int8_t *codes) {
     if (!(inverse < INFINITY)) d = inverse = 0.0f;
     store_codes(codes, v_mul(a, v_set1(inverse)));
     store_codes(codes + HT_LANES, v_mul(b, v_set1(inverse)));
+    if (v_most(v_max(nans(a), nans(b))) > 0.0f) d = NAN;
     return ht_f32_to_f16(d);
 }
 
