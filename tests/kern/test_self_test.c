@@ -11,6 +11,7 @@
 #include "backend/cpu/kern_data.h"
 #include "backend/cpu/linear/kernels.h"
 #include "backend/cpu/self_test.h"
+#include "kern/kern_levels.h"
 
 struct heard {
     size_t n, n_bad;
@@ -145,6 +146,166 @@ static void test_finds_linear(void **state) {
     expect_found(&tables, (const char *const[]){"linear BF16", NULL});
 }
 
+// ---- kernels that do nothing: each of every level is found out
+
+static void no_pack(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,
+                    uint32_t n_k, const struct ht_panel *p) {
+    (void)f;
+    (void)w;
+    (void)row_bytes;
+    (void)n_k;
+    (void)p;
+}
+
+static void no_tile(const struct ht_panel *p, const struct ht_tile_args *t) {
+    (void)p;
+    (void)t;
+}
+
+static void no_stream(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
+    (void)w;
+    (void)row_bytes;
+    (void)t;
+}
+
+enum part { PACK, TILE, STREAM, N_PARTS };
+
+// Takes the part away; false where the format has none, or none that 65 tokens come by.
+static bool take_away(struct ht_linear_format *f, enum part part) {
+    switch (part) {
+    case PACK:
+        if (!f->pack || f->stream_most >= 65) return false;
+        f->pack = no_pack;
+        return true;
+    case TILE:
+        if (!f->tile || f->stream_most >= 65) return false;
+        f->tile = no_tile;
+        return true;
+    default:
+        if (!f->stream) return false;
+        f->stream = no_stream;
+        return true;
+    }
+}
+
+static void check_taken(int level, bool repacked, enum part part) {
+    struct kern_level l = kern_level_of(level);
+    struct ht_linear_kernels k = *l.kernels;
+    struct ht_self_test_tables tables = {.linear = &k};
+    struct hearth_error err;
+    struct heard h = {0};
+    bool taken[HT_N_FORMATS] = {false};
+    size_t n_failed = 0, n = 0;
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
+        struct ht_linear_format *of = repacked ? &k.repacked[f] : &k.format[f];
+        if (part == PACK && repacked && f == HT_BF16) continue; // which lies as panels have it
+        taken[f] = of->pack && take_away(of, part);
+    }
+    assert_int_equal(ht_self_test_level(l.needs, &tables, hear, &h, &n_failed, &err), HEARTH_OK);
+    for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
+        char name[48];
+        if (!taken[f]) continue;
+        snprintf(name, sizeof name, "linear %s", ht_format_get(f)->name);
+        bool found = false;
+        for (size_t i = 0; i < h.n_bad; i++) found = found || strcmp(h.bad[i], name) == 0;
+        if (!found)
+            fail_msg("%s%s, %s: part %d may do nothing, unnoticed", l.name,
+                     repacked ? ", repacked" : "", name, (int)part);
+        n++;
+    }
+    assert_int_equal(n_failed, n);
+}
+
+static void test_finds_missing(void **state) {
+    (void)state;
+    for (int level = 0; level < KERN_N_LEVELS; level++) {
+        if (!kern_level_usable(level)) continue;
+        for (int part = 0; part < N_PARTS; part++) {
+            check_taken(level, false, (enum part)part);
+            check_taken(level, true, (enum part)part);
+        }
+    }
+}
+
+static void no_store(const float *x, uint32_t d, uint32_t slot, void *to) {
+    (void)x;
+    (void)d;
+    (void)slot;
+    (void)to;
+}
+
+static void no_k_group(const float *x, uint32_t d, void *group) {
+    (void)x;
+    (void)d;
+    (void)group;
+}
+
+static const void *no_turn(const void *group, uint32_t d, uint32_t n, void *to) {
+    (void)group;
+    (void)d;
+    (void)n;
+    return to;
+}
+
+static void no_load(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
+    (void)q;
+    (void)d;
+    (void)n_rows;
+    (void)r;
+    (void)to;
+}
+
+// Right but for a group at the end, for a second KV head, where nothing comes next.
+static void part_qk(const void *q, uint32_t n_rows, uint32_t d, const void *const *k,
+                    const void *const *next, uint32_t g_begin, uint32_t g_end, float *s) {
+    struct ht_vec_kernels scalar;
+    ht_vec_kernels_init(&scalar, HT_CPU_SCALAR);
+    scalar.attn_qk[HEARTH_KV_I16](q, n_rows, d, k, next, g_begin, g_end - (g_begin > 0), s);
+}
+
+static void part_pv(float *acc, const float *p, const float *c, uint32_t n_kv, uint32_t n_rows,
+                    uint32_t d, const void *const *v, const void *const *next, uint32_t j_begin,
+                    uint32_t j_end) {
+    struct ht_vec_kernels scalar;
+    ht_vec_kernels_init(&scalar, HT_CPU_SCALAR);
+    scalar.attn_pv[HEARTH_KV_I16](acc, p, c, 1, n_rows, d, v, next, j_begin, j_end);
+    if (n_kv > 1) // of the first one's pages
+        scalar.attn_pv[HEARTH_KV_I16](acc + (size_t)n_rows * d, p + n_rows * HT_TILE, c + n_rows, 1,
+                                      n_rows, d, v, next, j_begin, j_end);
+}
+
+static void alone_pv(float *acc, const float *p, const float *c, uint32_t n_kv, uint32_t n_rows,
+                     uint32_t d, const void *const *v, const void *const *next, uint32_t j_begin,
+                     uint32_t j_end) {
+    struct ht_vec_kernels scalar;
+    ht_vec_kernels_init(&scalar, HT_CPU_SCALAR);
+    scalar.attn_pv[HEARTH_KV_I16](acc, p, c, n_kv, n_rows, d, v, next, j_begin,
+                                  next ? j_end : j_end - 1);
+}
+
+static void test_finds_missing_attention(void **state) {
+    (void)state;
+    struct ht_vec_kernels vec;
+    struct ht_self_test_tables tables = {.vec = &vec};
+    static const char *const i16[] = {"attention i16", NULL};
+    for (int part = 0; part < 10; part++) {
+        ht_vec_kernels_init(&vec, HT_CPU_SCALAR);
+        switch (part) {
+        case 0: vec.k_store[HEARTH_KV_I16] = no_store; break;
+        case 1: vec.v_store[HEARTH_KV_I16] = no_store; break;
+        case 2: vec.k_group[HEARTH_KV_I16] = no_k_group; break;
+        case 3: vec.v_group[HEARTH_KV_I16] = no_store; break;
+        case 4: vec.k_row[HEARTH_KV_I16] = no_store; break;
+        case 5: vec.k_turn[HEARTH_KV_I16] = no_turn; break;
+        case 6: vec.q_load[HEARTH_KV_I16] = no_load; break;
+        case 7: vec.attn_qk[HEARTH_KV_I16] = part_qk; break;
+        case 8: vec.attn_pv[HEARTH_KV_I16] = part_pv; break;
+        default: vec.attn_pv[HEARTH_KV_I16] = alone_pv; break;
+        }
+        expect_found(&tables, i16);
+    }
+}
+
 static void test_no_memory(void **state) {
     (void)state;
     struct hearth_error err;
@@ -165,6 +326,8 @@ int main(void) {
         cmocka_unit_test(test_all_well),
         cmocka_unit_test(test_finds_vec),
         cmocka_unit_test(test_finds_linear),
+        cmocka_unit_test(test_finds_missing),
+        cmocka_unit_test(test_finds_missing_attention),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

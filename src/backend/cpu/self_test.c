@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The kernels of a level against those of level scalar, with the same random numbers: the linear
-// ones of every format with one token and with many, the preparation of activations, the vector
-// ones, attention over one tile. Owns its memory for the length of a call; any thread.
+// ones of every format with few tokens and with many, the preparation of activations, the vector
+// ones, attention over one tile. What a kernel writes is no number before, so that one that writes
+// nothing is found. Owns its memory for the length of a call; any thread.
 #include "backend/cpu/self_test.h"
 
 #include <math.h>
@@ -14,11 +15,15 @@
 #include "base/mem.h"
 
 // One linear shape: two whole groups of rows and a ragged one, two blocks of 256 weights.
-enum { N_IN = 512, N_OUT = 70, N_REPACKED = 64, N_TOKENS = 13, N_MAX = 1031, HEAD_DIM = 64 };
+enum { N_IN = 512, N_OUT = 70, N_REPACKED = 64, N_MAX = 1031, HEAD_DIM = 64 };
+// Streams of one token and of several, what lies between their numbers, panels, whole tiles of amx.
+static const uint32_t n_tokens_of[] = {1, 2, 5, 13, 65};
+enum { N_TOKENS = 65 };
 
 struct attention { // everything that a tile's kernels write
     uint8_t k[HT_TILE_GROUPS][HEAD_DIM * HT_LANES * sizeof(float)];
     uint8_t v[HT_TILE_PAGES][HT_PAGE_TOKENS * HEAD_DIM * sizeof(float)];
+    uint8_t turned[HEAD_DIM * HT_LANES * sizeof(float)];
     float s[HT_ATTN_MAX_ROWS * HT_TILE], acc[HT_ATTN_MAX_ROWS * HEAD_DIM];
     float q[HT_ATTN_MAX_ROWS * (HEAD_DIM + HT_LANES)], c[HT_ATTN_MAX_ROWS];
     float m[HT_ATTN_MAX_ROWS], l[HT_ATTN_MAX_ROWS][HT_LANES];
@@ -78,6 +83,8 @@ static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum
                                 .bias = t->bias,
                                 .residual = t->x,
                                 .residual_stride = N_IN};
+    memset(t->scratch, 0xff, ht_linear_scratch_bytes(N_IN, N_TOKENS));
+    for (uint32_t i = 0; i < n_tokens; i++) memset(y + i * N_OUT, 0xff, n_out * sizeof *y);
     ht_linear_rows(k, &job, 0, n_out, t->scratch);
 }
 
@@ -100,26 +107,28 @@ static void beyond(struct self_test *t, uint32_t n_tokens, char *what, size_t n_
 }
 
 static void check_linear(struct self_test *t, enum ht_format f) {
-    static const uint32_t n_tokens[] = {1, N_TOKENS};
     const struct ht_format_info *info = ht_format_get((uint32_t)f);
-    char name[40], what[160] = "";
+    char name[40], where[40], what[160] = "";
     snprintf(name, sizeof name, "linear %s", info->name);
     kern_weights(f, t->weight, (size_t)N_OUT * N_IN / info->block_len * info->block_bytes,
                  &t->seed);
-    for (int i = 0; i < 2; i++) {
-        compute(t, t->scalar_linear, f, false, n_tokens[i], t->want);
-        compute(t, t->linear, f, false, n_tokens[i], t->got);
-        size_t n = (size_t)n_tokens[i] * N_OUT;
+    bool repacks = ht_linear_can_repack(t->linear, f, N_IN, N_REPACKED);
+    if (repacks) ht_linear_repack(t->linear, f, N_IN, t->weight, 0, N_REPACKED, t->other);
+    compute(t, t->scalar_linear, f, false, N_TOKENS, t->want); // fewer have the same numbers
+    for (size_t i = 0; i < sizeof n_tokens_of / sizeof *n_tokens_of; i++) {
+        size_t n = (size_t)n_tokens_of[i] * N_OUT;
+        snprintf(where, sizeof where, "%u tokens by %d rows", n_tokens_of[i], N_OUT);
+        compute(t, t->linear, f, false, n_tokens_of[i], t->got);
         if (f == HT_BF16) {
-            beyond(t, n_tokens[i], what, sizeof what);
+            beyond(t, n_tokens_of[i], what, sizeof what);
             memcpy(t->want, t->got, n * sizeof *t->want); // repacked, they are the level's own
         } else {
-            differs(t->want, t->got, n, i ? "13 tokens by 70 rows" : "70 rows", what, sizeof what);
+            differs(t->want, t->got, n, where, what, sizeof what);
         }
-        if (!ht_linear_can_repack(t->linear, f, N_IN, N_REPACKED)) continue;
-        ht_linear_repack(t->linear, f, N_IN, t->weight, 0, N_REPACKED, t->other);
-        compute(t, t->linear, f, true, n_tokens[i], t->got); // the other rows stay
-        differs(t->want, t->got, n, "repacked", what, sizeof what);
+        if (!repacks) continue;
+        compute(t, t->linear, f, true, n_tokens_of[i], t->got); // the other rows stay
+        snprintf(where, sizeof where, "%u tokens, repacked", n_tokens_of[i]);
+        differs(t->want, t->got, n, where, what, sizeof what);
     }
     tell(t, name, what);
 }
@@ -161,6 +170,17 @@ static void check_vec(struct self_test *t) {
     }
 }
 
+// Positions of a group in rows, turned for a reader before all are there. Those that are not may be
+// anything: 0 here.
+static void turn(const struct ht_vec_kernels *k, int type, uint32_t n, struct attention *a) {
+    uint8_t to[sizeof a->turned];
+    memset(to, 0xff, sizeof to);
+    const uint8_t *from = k->k_turn[type](a->k[0], HEAD_DIM, n, to);
+    for (size_t at = 0; at < HT_LANES * ht_kv_row_bytes((enum hearth_kv_type)type, HEAD_DIM);
+         at += 4)
+        if (at / 4 % HT_LANES < n) memcpy(a->turned + at, from + at, 4);
+}
+
 // Every second group position by position, one of them in rows where the type has such.
 static void store(const struct ht_vec_kernels *k, int type, const float *x, struct attention *a) {
     for (uint32_t g = 0; g < HT_TILE_GROUPS; g++) {
@@ -168,8 +188,9 @@ static void store(const struct ht_vec_kernels *k, int type, const float *x, stru
         uint32_t slot = g * HT_LANES % HT_PAGE_TOKENS;
         uint8_t *page = a->v[g * HT_LANES / HT_PAGE_TOKENS];
         for (uint32_t i = 0; i < HT_LANES && g % 2 == 0; i++) {
-            (g == 0 && k->k_row[type] ? k->k_row : k->k_store)[type](key + i * HEAD_DIM, HEAD_DIM,
-                                                                     i, a->k[g]);
+            bool row = g == 0 && k->k_row[type];
+            (row ? k->k_row : k->k_store)[type](key + i * HEAD_DIM, HEAD_DIM, i, a->k[g]);
+            if (row && i == 8) turn(k, type, i + 1, a);
             k->v_store[type](value + i * HEAD_DIM, HEAD_DIM, slot + i, page);
         }
         if (g % 2 == 0) continue;
@@ -181,18 +202,21 @@ static void store(const struct ht_vec_kernels *k, int type, const float *x, stru
 static void attend(const struct ht_vec_kernels *k, int type, const float *x, uint32_t n_rows,
                    struct attention *a) {
     enum { LO = 3, HI = 61 };
-    const void *groups[HT_TILE_GROUPS], *pages[HT_TILE_PAGES], *next[HT_TILE_GROUPS];
+    const void *groups[HT_TILE_GROUPS], *pages[2 * HT_TILE_PAGES], *next[2 * HT_TILE_GROUPS];
     uint32_t lo[HT_LANES], hi[HT_LANES];
     float cap = n_rows % 2 ? 0.0f : 7.0f;
-    for (int i = 0; i < HT_TILE_GROUPS; i++)
-        groups[i] = a->k[i], next[i] = a->v[i / HT_PAGE_GROUPS];
-    for (int i = 0; i < HT_TILE_PAGES; i++) pages[i] = a->v[i];
+    for (int i = 0; i < HT_TILE_GROUPS; i++) groups[i] = a->k[i];
+    for (int i = 0; i < 2 * HT_TILE_GROUPS; i++) next[i] = a->v[i / HT_PAGE_GROUPS % HT_TILE_PAGES];
+    for (int i = 0; i < 2 * HT_TILE_PAGES; i++) // the other head has them the other way round
+        pages[i] = a->v[(i + i / HT_TILE_PAGES) % HT_TILE_PAGES];
     memcpy(a->acc, x, n_rows * HEAD_DIM * sizeof *a->acc);
     memcpy(a->sum, x, n_rows * HEAD_DIM * sizeof *a->sum);
     memset(a->l, 0, sizeof a->l);
     for (uint32_t r = 0; r < n_rows; r++)
         k->q_load[type](x + 100 + r * HEAD_DIM, HEAD_DIM, n_rows, r, a->q);
-    k->attn_qk[type](a->q, n_rows, HEAD_DIM, groups, groups, 0, HT_TILE_GROUPS, a->s);
+    // In two parts, the second of which has nothing to ask for.
+    k->attn_qk[type](a->q, n_rows, HEAD_DIM, groups, groups, 0, 1, a->s);
+    k->attn_qk[type](a->q, n_rows, HEAD_DIM, groups, NULL, 1, HT_TILE_GROUPS, a->s);
     for (uint32_t r = 0; r < n_rows; r++) {
         a->m[r] = -INFINITY;
         a->all_m[r] = 0.5f, a->all_l[r] = (float)(r % 3);
@@ -202,8 +226,10 @@ static void attend(const struct ht_vec_kernels *k, int type, const float *x, uin
     for (uint32_t r = 0, n; r < n_rows; r += n) { // what has a row a lane
         float *s = a->s + r * HT_TILE, *acc = a->acc + r * HEAD_DIM;
         n = n_rows - r < HT_LANES ? n_rows - r : HT_LANES;
+        uint32_t n_kv = n % 2 ? 1 : 2; // rows of one KV head or of two
         k->attn_softmax(s, n, lo, hi, 0.125f, cap, a->m + r, a->l + r, a->c + r);
-        k->attn_pv[type](acc, s, a->c + r, 1, n, HEAD_DIM, pages, next, LO, HI);
+        k->attn_pv[type](acc, s, a->c + r, n_kv, n / n_kv, HEAD_DIM, pages,
+                         n_rows % 3 ? next : NULL, LO, HI);
         k->attn_join(a->m + r, a->l + r, acc, n, HEAD_DIM, a->all_m + r, a->all_l + r,
                      a->sum + r * HEAD_DIM);
     }
