@@ -36,7 +36,10 @@ static sigset_t sigint_set(void) {
 
 void interrupt_begin(struct interrupt *i) {
     sigset_t set = sigint_set();
+    struct sigaction now;
     memset(i, 0, sizeof(*i));
+    // Ignored by who started us (a job in the background of a script): it stays so.
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN) return;
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return;
     i->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
     i->stop_fd = eventfd(0, EFD_CLOEXEC);

@@ -359,7 +359,8 @@ bool parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
         if (read_file(text + 1, &from_file)) return false;
         text = from_file.data;
     }
-    bool ok = true;
+    bool ok = !from_file.data || strlen(text) == from_file.n;
+    if (!ok) fail_usage("%s: the file is no text: it has a zero byte", name);
     for (const char *c = text + strspn(text, separators); ok && *c; c += strspn(c, separators)) {
         size_t len = strcspn(c, separators);
         ok = add_id(name, c, len, &list, &n_list, &cap);

@@ -25,7 +25,7 @@ static void *progress_main(void *arg) {
     double begin = now_s();
     bool shown = false;
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
@@ -47,7 +47,11 @@ void progress_begin(struct progress *p, const char *what, const char *unit) {
     p->unit = unit;
     if (!isatty(STDERR_FILENO)) return;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
+    pthread_condattr_t steady; // a clock that nobody sets
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->wake, &steady);
+    pthread_condattr_destroy(&steady);
     p->running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
 }
 

@@ -135,10 +135,10 @@ HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
 HEARTH_API void hearth_tokenizer_destroy(hearth_tokenizer *t); // accepts NULL
 
 enum hearth_encode_flags {
-    // Every byte is text; but what SentencePiece calls user-defined tokens is a part of its model
-    // of text, and always read
+    // Every byte is text, control tokens as well; but the vocabulary's user-defined tokens
+    // ("<think>") are a part of its text, and always read
     HEARTH_ENCODE_PLAIN = 0,
-    HEARTH_ENCODE_SPECIAL = 1 << 0,   // special tokens written in the text are read as such
+    HEARTH_ENCODE_SPECIAL = 1 << 0,   // control tokens written in the text are read as such, too
     HEARTH_ENCODE_BEGIN_END = 1 << 1, // add the begin (and end) token where the file says so
 };
 struct hearth_tokens {
@@ -227,10 +227,10 @@ struct hearth_engine_options {
     // At most 256. 0: the fast cores that the process and its control groups' quota may use, or all
     // of cpu_mask. Backend ref has one
     int n_threads;
-    // CPUs for the threads, one each, in hexadecimal, CPU 0 the lowest bit: "f0" is 4 to 7. Binds
-    // the calling thread to the first until it destroys the engine, and every other one that drives
-    // the engine later, which stays bound. NULL (default): the system places them. E_ARG: no
-    // number, no CPU, one that cannot be used, fewer than n_threads; E_UNSUPPORTED on backend ref
+    // CPUs for the threads, one each, in hexadecimal, CPU 0 the lowest bit: "f0" is 4 to 7. The
+    // thread that drives the engine runs on the first while it computes. NULL (default): the system
+    // places them. E_ARG: no number, no CPU, one that cannot be used, fewer than n_threads;
+    // E_UNSUPPORTED on backend ref
     const char *cpu_mask;
     uint32_t n_ctx;    // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
     uint32_t n_seqs;   // sequences that run at once, 1 to 4096; default 1

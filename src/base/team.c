@@ -45,8 +45,6 @@ struct ht_team {
     uint64_t spin_ns;
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
-    long driver, creator;    // who is bound to it, who made the team (thread_id)
-    cpu_set_t unbound;       // where the creator ran before
     struct worker workers[]; // n_threads - 1: thread 0 is the caller
 };
 
@@ -134,21 +132,18 @@ static bool bind_to(pthread_t thread, int cpu) {
     return pthread_setaffinity_np(thread, sizeof one, &one) == 0;
 }
 
-// The system's number of the calling thread: a pthread_t is given again as soon as its thread is
-// joined.
-static long thread_id(void) {
-    return syscall(SYS_gettid);
-}
-
-// The calling thread drives from now on. Binding it was possible at creation; should that have
-// changed, it runs where the system likes.
-static void bind_driver(struct ht_team *t) {
-    t->driver = thread_id();
-    bind_to(pthread_self(), t->driver_cpu);
+// Binds the calling thread; false where it has nowhere else to go back to. Binding was possible at
+// creation; should that have changed, it runs where the system likes.
+static bool bind_driver(const struct ht_team *t, cpu_set_t *before) {
+    if (t->driver_cpu < 0 || pthread_getaffinity_np(pthread_self(), sizeof *before, before) != 0 ||
+        (CPU_COUNT(before) == 1 && CPU_ISSET((size_t)t->driver_cpu, before)))
+        return false;
+    return bind_to(pthread_self(), t->driver_cpu);
 }
 
 void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
-    if (t->driver_cpu >= 0 && t->driver != thread_id()) bind_driver(t);
+    cpu_set_t before;
+    bool bound = bind_driver(t, &before);
     if (t->n_threads > 1) {
         t->fn = fn;
         t->arg = arg;
@@ -156,6 +151,7 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
     }
     fn(arg, 0, t->n_threads);
     ht_team_barrier(t, 0);
+    if (bound) pthread_setaffinity_np(pthread_self(), sizeof before, &before);
 }
 
 // Sends n_workers threads home and waits for them.
@@ -192,9 +188,12 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     t->n_threads = n;
     t->spin_ns = cpus ? 200000 : spin_time(n);
     t->driver_cpu = -1;
-    // Signals are the application's own: they go to its threads, never to these.
+    // Signals are the application's own: they go to its threads, never to these, but for those that
+    // a thread's own instructions raise.
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int n_started = 0, code = 0;
     while (n_started < n - 1 && (code = start_worker(t, n_started, cpus)) == 0) n_started++;
@@ -243,17 +242,12 @@ enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_c
     if (st == HEARTH_OK) st = create(n, cpus, out, err);
     if (st != HEARTH_OK) return st;
     (*out)->driver_cpu = cpus[0];
-    pthread_getaffinity_np(pthread_self(), sizeof(*out)->unbound, &(*out)->unbound);
-    bind_driver(*out);
-    (*out)->creator = (*out)->driver;
     return HEARTH_OK;
 }
 
 void ht_team_destroy(struct ht_team *t) {
     if (!t) return;
     dismiss(t, t->n_threads - 1);
-    if (t->driver_cpu >= 0 && t->creator == thread_id())
-        pthread_setaffinity_np(pthread_self(), sizeof t->unbound, &t->unbound);
     ht_free(t);
 }
 

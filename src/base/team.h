@@ -24,9 +24,8 @@ int ht_team_usable_cpus(void);
 HT_MUST_CHECK enum hearth_status ht_team_create(int n_threads, struct ht_team **out,
                                                 struct hearth_error *err);
 // The same with one CPU a thread: thread i runs on cpus[i] and nowhere else; n_threads 0 means
-// n_cpus. That binds the calling thread, too, and any that calls ht_team_run later; the one that
-// calls destroy may then run again where the creating thread could. E_ARG: more threads than CPUs,
-// or a CPU that there is not, or not for us.
+// n_cpus. The caller of ht_team_run is bound to the first while it runs, and then to what it was
+// before. E_ARG: more threads than CPUs, or a CPU that there is not, or not for us.
 HT_MUST_CHECK enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_cpus,
                                                        struct ht_team **out,
                                                        struct hearth_error *err);
