@@ -204,8 +204,10 @@ static INLINE void w_put(int16_t *to, const int16_t *x, uint32_t half) {
 }
 
 static INLINE void w_zip(int16_t *to, const int16_t *a, const int16_t *b) {
-    UNROLL for (int i = 0; i < HT_LANES; i += 8)
-        vst2q_s16(to + 2 * i, (int16x8x2_t){{vld1q_s16(a + i), vld1q_s16(b + i)}});
+    UNROLL for (int i = 0; i < HT_LANES; i += 8) {
+        int16x8x2_t both = {{vld1q_s16(a + i), vld1q_s16(b + i)}};
+        vst2q_s16(to + 2 * i, both);
+    }
 }
 
 struct w16 {
