@@ -132,8 +132,10 @@ static void print_model(const struct inspect *in) {
     struct hearth_model_info m;
     char params[32], bytes[32];
     hearth_model_get_info(in->model, &m);
-    printf("  %-14s %s%s%s%s\n", "model", m.arch, m.name[0] ? ", \"" : "", m.name,
-           m.name[0] ? "\"" : "");
+    printf("  %-14s %s%s", "model", m.arch, m.name[0] ? ", " : "");
+    if (m.name[0])
+        json_print_text(stdout, m.name, strlen(m.name)); // the file's: it may be anything
+    putchar('\n');
     printf("  %-14s %s, %s of weights\n", "parameters", format_count(params, m.n_params),
            format_bytes(bytes, m.weight_bytes));
     printf("  %-14s %u layers of width %u, feed-forward %u\n", "shape", m.n_layers, m.dim,

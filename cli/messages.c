@@ -138,6 +138,8 @@ void json_print_text(FILE *f, const char *s, size_t n) {
             fputs("\\n", f);
         } else if (c < 0x20 || c == 0x7f) {
             fprintf(f, "\\u%04x", c);
+        } else if (c == 0xc2 && (unsigned char)s[i + 1] < 0xa0) { // controls to terminals, too
+            fprintf(f, "\\u%04x", (unsigned char)s[i + 1]);
         } else {
             fwrite(s + i, 1, len, f);
         }

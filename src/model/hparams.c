@@ -10,8 +10,10 @@
 
 #include "model/model_internal.h"
 
-#define HT_MAX_WIDTH  (1u << 24)
-#define HT_MAX_LAYERS (1u << 16)
+#define HT_MAX_WIDTH   (1u << 24)
+#define HT_MAX_HEAD    (1u << 16)
+#define HT_MAX_LAYERS  1024
+#define HT_MAX_EXPERTS (1u << 16)
 
 // A required count between 1 and max.
 static void read_count(struct ht_build *b, const char *suffix, uint32_t max, uint32_t *out) {
@@ -47,11 +49,12 @@ static void read_heads(struct ht_build *b) {
         hp->head_dim = hp->dim / hp->n_heads;
     }
     if (value_length == 0) value_length = hp->head_dim;
-    if (hp->head_dim == 0 || hp->head_dim > HT_MAX_WIDTH / hp->n_heads)
+    if (hp->head_dim == 0 || hp->head_dim > HT_MAX_HEAD ||
+        hp->head_dim > HT_MAX_WIDTH / hp->n_heads)
         ht_build_fail(b, HEARTH_E_FORMAT,
                       "%" PRIu32 " heads of %s.attention.key_length %" PRIu32
-                      ", expected 1 to %u elements in all",
-                      hp->n_heads, b->arch, hp->head_dim, HT_MAX_WIDTH);
+                      ", expected 1 to %u elements of a head and %u in all",
+                      hp->n_heads, b->arch, hp->head_dim, HT_MAX_HEAD, HT_MAX_WIDTH);
     if (value_length != hp->head_dim)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                       "%s.attention.value_length is %" PRIu32 " and key_length %" PRIu32
@@ -118,9 +121,9 @@ void ht_read_experts(struct ht_build *b) {
     ht_key_u32(b, "expert_count", false, &hp->n_experts);
     ht_key_u32(b, "expert_used_count", false, &hp->n_experts_used);
     if (b->status || hp->n_experts == 0) return;
-    if (hp->n_experts > HT_MAX_LAYERS)
+    if (hp->n_experts > HT_MAX_EXPERTS)
         ht_build_fail(b, HEARTH_E_FORMAT, "%s.expert_count is %" PRIu32 ", expected at most %u",
-                      b->arch, hp->n_experts, HT_MAX_LAYERS);
+                      b->arch, hp->n_experts, HT_MAX_EXPERTS);
     if (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts)
         ht_build_fail(b, HEARTH_E_FORMAT,
                       "%s.expert_used_count is %" PRIu32 ", expected 1 to expert_count, %" PRIu32,

@@ -4,9 +4,11 @@
 //   plain     f_i = base^(-2i / n_rot)
 //   factors   f_i / factor_i        (a tensor of the file: Llama 3's scaling, made at conversion)
 //   linear    f_i / s
-//   YaRN      f_i (m_i + (1 - m_i) / s), times 1 + 0.1 ln s on cos and sin; m_i falls from 1 to 0
-//             between the pairs that turn beta_fast and beta_slow times in the original context
-//             (Peng et al. 2023, arXiv 2309.00071)
+//   YaRN      f_i (m_i + (1 - m_i) / s); m_i falls from 1 to 0 between the pairs that turn
+//             beta_fast and beta_slow times in the original context; cos and sin times
+//             (1 + 0.1 ln s) / (1 + 0.1 k ln s), k being yarn_log_multiplier, or times
+//             yarn_attn_factor where the file has one (Peng et al. 2023, arXiv 2309.00071; the two
+//             keys are mscale_all_dim and attention_factor of the model's own configuration)
 // One thread builds one model.
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +21,7 @@
 struct rope_params {
     uint32_t n_rot, n_ctx_orig;
     float base, factor, attn_factor, beta_fast, beta_slow;
+    float yarn_attn_factor, log_multiplier; // 0: not set
     bool yarn;
 };
 
@@ -26,15 +29,12 @@ static bool str_is(const struct ht_str *s, const char *text) {
     return s->len == strlen(text) && memcmp(s->data, text, s->len) == 0;
 }
 
-// A key that would change the numbers in a way that no known file of these architectures uses.
-static void refuse_unless(struct ht_build *b, const char *suffix, float unset) {
-    float v = unset;
-    ht_key_f32(b, suffix, false, &v);
-    if (!b->status && v != unset && v != 1)
-        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "metadata key %s.%s is %g, only %g (not set) and 1 "
-                      "are supported",
-                      b->arch, suffix, (double)v, (double)unset);
+// A key of 0 (not set) to 64.
+static void read_yarn_key(struct ht_build *b, const char *suffix, float *out) {
+    ht_key_f32(b, suffix, false, out);
+    if (!b->status && !(*out >= 0 && *out <= 64))
+        ht_build_fail(b, HEARTH_E_FORMAT, "metadata key %s.%s is %g, expected 0 (not set) to 64",
+                      b->arch, suffix, (double)*out);
 }
 
 static void read_scaling(struct ht_build *b, struct rope_params *p) {
@@ -67,9 +67,15 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
 
 static void read_yarn(struct ht_build *b, struct rope_params *p) {
     if (!p->yarn) return;
-    refuse_unless(b, "rope.scaling.yarn_ext_factor", -1);
-    refuse_unless(b, "rope.scaling.yarn_attn_factor", 0);
-    refuse_unless(b, "rope.scaling.yarn_log_multiplier", 0);
+    float ext_factor = -1; // how much of the ramp: all of it, in every known file
+    ht_key_f32(b, "rope.scaling.yarn_ext_factor", false, &ext_factor);
+    if (!b->status && ext_factor != -1 && ext_factor != 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "metadata key %s.rope.scaling.yarn_ext_factor is %g, only -1 (not set) and 1 "
+                      "are supported",
+                      b->arch, (double)ext_factor);
+    read_yarn_key(b, "rope.scaling.yarn_attn_factor", &p->yarn_attn_factor);
+    read_yarn_key(b, "rope.scaling.yarn_log_multiplier", &p->log_multiplier);
     ht_key_f32(b, "rope.scaling.yarn_beta_fast", false, &p->beta_fast);
     ht_key_f32(b, "rope.scaling.yarn_beta_slow", false, &p->beta_slow);
     if (p->beta_fast == 0) p->beta_fast = 32;
@@ -157,7 +163,10 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
         double keep = p.yarn ? yarn_keep(&p, i) : 0;
         freq[i] = plain * keep + plain / s * (1 - keep);
     }
-    double mscale = p.yarn && s > 1 ? 1 + 0.1 * log(s) : 1;
+    double mscale = 1;
+    if (p.yarn && s > 1)
+        mscale = (1 + 0.1 * log(s)) / (1 + 0.1 * (double)p.log_multiplier * log(s));
+    if (p.yarn && p.yarn_attn_factor > 0) mscale = (double)p.yarn_attn_factor;
     struct ht_rope r = {p.n_rot, freq, (float)(mscale * (double)p.attn_factor)};
     return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
 }

@@ -109,6 +109,8 @@ static enum hearth_status encode_all(struct ht_encoder *e, const char *p, size_t
         int32_t id = -1;
         if (flags & HEARTH_ENCODE_SPECIAL)
             id = ht_special_find(&t->special, &t->v, p, n, &at, &len);
+        else if (t->kind == HT_KIND_BPE) // SentencePiece sees to them itself
+            id = ht_special_find(&t->user, &t->v, p, n, &at, &len);
         st = encode_text(e, p, at);
         if (st || id < 0) break;
         st = push(e, id);

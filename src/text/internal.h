@@ -137,6 +137,10 @@ static inline bool ht_bytes_equal(const char *a, const char *b, size_t n) {
 
 // ---- special tokens (special.c)
 
+// Of such a token at most, since each place of a text is compared with all of it. Known ones have
+// some 30, runs of spaces up to 256.
+#define HT_SPECIAL_BYTES 1024
+
 struct ht_special_set { // tokens that are read from text as a whole, sorted by their bytes
     int32_t *ids;
     uint32_t n;
@@ -164,8 +168,8 @@ struct ht_tokenizer {
     int32_t bos, eos, unk; // -1: none
     int32_t byte_ids[256]; // token of a single byte; -1: none
     struct ht_vocab v;
-    struct ht_special_set special; // read only where the caller asks
-    struct ht_special_set user;    // SentencePiece: never split
+    struct ht_special_set special; // read only where the caller asks; of BPE user's as well
+    struct ht_special_set user;    // read always, never split and never merged
     // byte-level BPE
     const struct ht_pre *pre;
     pcre2_general_context *pcre; // memory from ht_alloc
@@ -252,11 +256,11 @@ struct ht_encoder {
     size_t n_text, cap_text;
     int32_t *points, *sorted; // code points of a span that is being normalised
     size_t cap_points, cap_sorted;
-    struct ht_split { // SentencePiece: how an unused token came about
-        int32_t id;
+    struct ht_split {  // SentencePiece: how an unused token came about
+        uint64_t word; // in which it did
         uint32_t left_len;
-    } * splits;
-    size_t n_splits, cap_splits;
+    } * splits;    // [v.n] by id; NULL: there was none yet
+    uint64_t word; // the present one, from 1
     struct ht_piece {
         const char *p;
         uint32_t n;

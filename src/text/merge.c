@@ -247,7 +247,7 @@ static inline struct ht_cache_line *cache_line(const struct ht_encoder *e, const
 
 static enum hearth_status encode_new(struct ht_encoder *e, const char *p, size_t n) {
     struct short_word w;
-    e->n_splits = 0;
+    e->word++;
     if (e->t->ignore_merges) {
         int32_t id = ht_vocab_find(&e->t->v, p, n, HT_TYPES_TEXT);
         if (id >= 0) {

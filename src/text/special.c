@@ -44,6 +44,11 @@ enum hearth_status ht_special_init(struct ht_special_set *s, const struct ht_voc
     for (int32_t id = 0; id < v->n; id++) {
         const char *p = ht_vocab_token(v, id, &len);
         if (!(types >> ht_vocab_type(v, id) & 1) || !len) continue;
+        if (len > HT_SPECIAL_BYTES)
+            return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                           "special or user-defined token %d of the vocabulary has %u bytes, at "
+                           "most %d are supported",
+                           id, len, HT_SPECIAL_BYTES);
         ht_set_add(s->first, (uint8_t)p[0]);
         s->ids[s->n++] = id;
     }

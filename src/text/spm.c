@@ -79,22 +79,15 @@ static enum hearth_status push_bytes(struct ht_encoder *e, const char *p, uint32
 }
 
 enum hearth_status ht_spm_split(struct ht_encoder *e, int32_t id, uint32_t left_len) {
-    for (size_t i = 0; i < e->n_splits; i++)
-        if (e->splits[i].id == id) {
-            e->splits[i].left_len = left_len;
-            return HEARTH_OK;
-        }
-    enum hearth_status st = HEARTH_OK;
-    if (e->n_splits == e->cap_splits)
-        st = ht_grow(&e->splits, &e->cap_splits, e->n_splits + 1, sizeof(*e->splits), e->err);
-    if (!st) e->splits[e->n_splits++] = (struct ht_split){id, left_len};
-    return st;
+    size_t n = (size_t)e->t->v.n;
+    if (!e->splits) e->splits = ht_calloc(n, sizeof(*e->splits));
+    if (!e->splits) return ht_fail_nomem(e->err, n * sizeof(*e->splits), "encoding text");
+    e->splits[id] = (struct ht_split){e->word, left_len};
+    return HEARTH_OK;
 }
 
 static uint32_t split_of(const struct ht_encoder *e, int32_t id) {
-    for (size_t i = 0; i < e->n_splits; i++)
-        if (e->splits[i].id == id) return e->splits[i].left_len;
-    return 0;
+    return e->splits && e->splits[id].word == e->word ? e->splits[id].left_len : 0;
 }
 
 // Takes an unused token apart until nothing unused is left, left to right, with a stack of its own.

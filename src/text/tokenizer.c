@@ -129,7 +129,7 @@ static enum hearth_status load(const struct ht_gguf *g, struct ht_tokenizer *t,
     find_bytes(t);
     unsigned control = 1 << HT_TOKEN_CONTROL | 1 << HT_TOKEN_UNKNOWN, user = 1 << HT_TOKEN_USER;
     st = ht_special_init(&t->special, &t->v, spm ? control : control | user, err);
-    if (!st && spm) st = ht_special_init(&t->user, &t->v, user, err);
+    if (!st) st = ht_special_init(&t->user, &t->v, user, err);
     // merging by ids needs the bytes of tokens no more
     if (!st && !spm && !t->ignore_merges) ht_vocab_drop_table(&t->v);
     return st;
@@ -185,6 +185,10 @@ size_t ht_tokenizer_bytes(const struct ht_tokenizer *t) {
            (size_t)t->n_joints * sizeof(*t->joints) +
            (t->keys ? (size_t)t->v.n * sizeof(*t->keys) : 0) +
            (t->special.n + (size_t)t->user.n) * sizeof(int32_t);
+}
+
+bool ht_tokenizer_guesses_pre(const struct ht_tokenizer *t, const struct ht_gguf *g) {
+    return t->kind == HT_KIND_BPE && !ht_gguf_find(g, key_pre);
 }
 
 int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t) {

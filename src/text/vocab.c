@@ -207,6 +207,9 @@ static enum hearth_status check_arrays(const struct ht_gguf *g, const struct ht_
     return HEARTH_OK;
 }
 
+// Of a token as the file has it: buffers are as long as the longest, and no known one has a tenth.
+enum { MOST_TOKEN_BYTES = 1 << 14 };
+
 static enum hearth_status fail_byte_name(const struct ht_gguf *g, int32_t id,
                                          const struct ht_str *s, struct hearth_error *err) {
     char quoted[HT_QUOTE_BYTES];
@@ -230,6 +233,10 @@ static enum hearth_status read_tokens(const struct ht_gguf *g, enum ht_tokenizer
                            ht_gguf_name(g), key_types, id, (long long)type, HT_TOKEN_N_TYPES - 1);
         if (!types && kind == HT_KIND_SPM) type = spm_type(&s);
         size_t n;
+        if (s.len > MOST_TOKEN_BYTES)
+            return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: token %d has %llu bytes, at most %d are supported", ht_gguf_name(g),
+                           id, (unsigned long long)s.len, MOST_TOKEN_BYTES);
         if (!token_decode(kind, (enum ht_token_type)type, &s, v->blob + used, &n))
             return fail_byte_name(g, id, &s, err);
         v->flags[id] = (uint8_t)type;

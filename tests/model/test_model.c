@@ -40,7 +40,7 @@ static const struct bad_case bad_cases[] = {
     {"llama",
      {{TINY_U32, "llama.block_count", .u = 0}},
      FORMAT,
-     "llama.block_count is 0, expected 1 to 65536"},
+     "llama.block_count is 0, expected 1 to 1024"},
     {"llama",
      {{TINY_U32, "llama.block_count", .u = 3}},
      FORMAT,
@@ -77,6 +77,12 @@ static const struct bad_case bad_cases[] = {
       {TINY_U32, "llama.attention.key_length", .u = 16777216}},
      FORMAT,
      "16777216 heads of llama.attention.key_length 16777216"},
+    {"llama",
+     {{TINY_U32, "llama.attention.head_count", .u = 1},
+      {TINY_U32, "llama.attention.head_count_kv", .u = 1},
+      {TINY_U32, "llama.attention.key_length", .u = 65538}},
+     FORMAT,
+     "key_length 65538, expected 1 to 65536 elements of a head"},
     {"llama",
      {{TINY_U32, "llama.attention.value_length", .u = 16}},
      UNSUPPORTED,
@@ -395,6 +401,28 @@ static void test_rope_yarn(void **state) {
     struct loaded l = load("qwen2", edits, NULL);
     check_freqs(rope_of(&l), want, 1 + 0.1 * log(4));
     unload(&l);
+    // What the configuration says of the magnitude: mscale_all_dim, and attention_factor.
+    static const struct {
+        const char *key;
+        float value;
+        double mscale, also; // twice: by itself, and times attn_factor
+    } rows[] = {{"qwen2.rope.scaling.yarn_log_multiplier", 1, 1, 0.5},
+                {"qwen2.rope.scaling.yarn_log_multiplier", 0.5f, 1.1386294361 / 1.0693147181, 2},
+                {"qwen2.rope.scaling.yarn_log_multiplier", 0, 1.1386294361, 1},
+                {"qwen2.rope.scaling.yarn_attn_factor", 1, 1, 3},
+                {"qwen2.rope.scaling.yarn_attn_factor", 1.25f, 1.25, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct tiny_edit more[] = {
+            edits[0],
+            edits[1],
+            edits[2],
+            {TINY_F32, rows[i].key, .f = rows[i].value},
+            {TINY_F32, "qwen2.rope.scaling.attn_factor", .f = (float)rows[i].also},
+            {.kind = TINY_END}};
+        l = load("qwen2", more, NULL);
+        check_freqs(rope_of(&l), want, rows[i].mscale * rows[i].also);
+        unload(&l);
+    }
 }
 
 // ---- a window is honoured: far tokens make no difference, near ones do

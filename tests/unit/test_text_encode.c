@@ -214,7 +214,8 @@ static void specials(void **state) {
                (int32_t[]){hi, e2, hi, e1, user}, 5);
     expect_ids(t, "<<|end|", 7, HEARTH_ENCODE_SPECIAL,
                (int32_t[]){'<', '<', '|', 'e', 'n', 'd', '|'}, 7);
-    expect_ids(t, "<think>", 7, 0, (int32_t[]){'<', 't', hi, 'n', 'k', '>'}, 6);
+    expect_ids(t, "hi<think>h<|end|>", 17, 0, // user-defined ones always
+               (int32_t[]){hi, user, 'h', '<', '|', 'e', 'n', 'd', '|', '>'}, 10);
     expect_ids(t, "<|end|>", 7, HEARTH_ENCODE_SPECIAL, (int32_t[]){e1}, 1);
     assert_true(ht_tokenizer_is_end(t, e1));
     assert_false(ht_tokenizer_is_end(t, e2));

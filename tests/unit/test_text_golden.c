@@ -156,7 +156,8 @@ static int32_t find(const struct ht_tokenizer *t, const char *name) {
     return -1;
 }
 
-// Special tokens are read only where asked, and only a control token ends a generation.
+// Control tokens are read only where asked, user-defined ones always; only the former end a
+// generation.
 static void special(void **state) {
     (void)state;
     static const char text[] = "<|im_start|>user\nhi<|im_end|>\n<think></think>";
@@ -173,8 +174,9 @@ static void special(void **state) {
     const int32_t want[] = {start, find(w.t, "user"), find(w.t, "\n"), find(w.t, "hi"),
                             end,   find(w.t, "\n"),   think,           find(w.t, "</think>")};
     assert_memory_equal(a.ids, want, sizeof(want));
-    for (size_t i = 0; i < b.n; i++)
-        assert_true(b.ids[i] != start && b.ids[i] != end && b.ids[i] != think);
+    assert_true(b.n > 8);
+    for (size_t i = 0; i < b.n; i++) assert_true(b.ids[i] != start && b.ids[i] != end);
+    assert_memory_equal(b.ids + b.n - 2, want + 6, 2 * sizeof(*want));
     check_round_trip(&w, b.ids, b.n, text, sizeof(text) - 1);
     assert_true(ht_tokenizer_is_end(w.t, end));
     assert_int_equal(ht_tokenizer_eos(w.t), end);

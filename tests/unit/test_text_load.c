@@ -3,7 +3,9 @@
 // names it; every allocation may fail.
 #include "cmocka_all.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc_mem.h"
 #include "base/mem.h"
@@ -46,6 +48,48 @@ static void lengths(void **state) {
     m = make_spm();
     m->n_scores_off = 2;
     refused(m, HEARTH_E_FORMAT, "f32 of 257, an array of 259 floats");
+}
+
+// A vocabulary of SentencePiece with one long token of a type, from a file.
+static void load_long(size_t n_bytes, int32_t type, enum hearth_status want, const char *part) {
+    char path[] = "/tmp/hearth-long-XXXXXX", *name = calloc(n_bytes, 1);
+    const struct ht_str tokens[2] = {{"<unk>", 5}, {name, n_bytes}};
+    const int32_t types[2] = {2, type};
+    const float scores[2] = {0, 0};
+    struct hearth_error err = {0};
+    struct ht_gguf_writer *w = NULL;
+    struct ht_gguf *g = NULL;
+    struct ht_tokenizer *t = NULL;
+    int fd = mkstemp(path);
+    assert_true(name && fd >= 0);
+    close(fd);
+    memset(name, 'a', n_bytes);
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_str(w, "tokenizer.ggml.model", "llama", 5);
+    ht_gguf_put_str_array(w, "tokenizer.ggml.tokens", tokens, 2);
+    ht_gguf_put_array(w, "tokenizer.ggml.token_type", HT_GGUF_I32, types, 2);
+    ht_gguf_put_array(w, "tokenizer.ggml.scores", HT_GGUF_F32, scores, 2);
+    if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+    if (ht_gguf_open(path, &g, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    enum hearth_status got = ht_tokenizer_load(g, &t, &err);
+    if (got != want || (want && !strstr(err.message, part)))
+        fail_msg("status %d: \"%s\", but \"%s\" was expected", got, err.message, part);
+    ht_tokenizer_free(t);
+    ht_gguf_close(g);
+    free(name);
+}
+
+// Every place of a text is compared with all of a special token, and buffers are as long as the
+// longest token.
+static void long_tokens(void **state) {
+    (void)state;
+    load_long(1024, 4, HEARTH_OK, "");
+    load_long(1025, 4, HEARTH_E_UNSUPPORTED, "token 1 of the vocabulary has 1025 bytes");
+    load_long(1025, 3, HEARTH_E_UNSUPPORTED, "at most 1024 are supported");
+    load_long(16384, 1, HEARTH_OK, "");
+    load_long(16385, 1, HEARTH_E_UNSUPPORTED, "token 1 has 16385 bytes, at most 16384");
 }
 
 static void values(void **state) {
@@ -318,10 +362,10 @@ static void no_heap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing), cmocka_unit_test(lengths),   cmocka_unit_test(values),
-        cmocka_unit_test(merges),  cmocka_unit_test(ids),       cmocka_unit_test(kinds),
-        cmocka_unit_test(ends),    cmocka_unit_test(no_memory), cmocka_unit_test(changed_bytes),
-        cmocka_unit_test(no_heap),
+        cmocka_unit_test(missing),       cmocka_unit_test(lengths), cmocka_unit_test(long_tokens),
+        cmocka_unit_test(values),        cmocka_unit_test(merges),  cmocka_unit_test(ids),
+        cmocka_unit_test(kinds),         cmocka_unit_test(ends),    cmocka_unit_test(no_memory),
+        cmocka_unit_test(changed_bytes), cmocka_unit_test(no_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
