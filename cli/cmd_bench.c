@@ -437,6 +437,8 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
 
 static int bench_model(struct bench *b, const struct lists *l) {
     int code = EXIT_FINE;
+    if (largest(l->prompt) == 0 && largest(l->generate) == 0)
+        return fail_usage("--prompt 0 and --generate 0 leave nothing to measure");
     hearth_model_get_info(b->model, &b->info);
     b->pass_bytes = weight_bytes(b);
     interrupt_begin(&b->interrupt);

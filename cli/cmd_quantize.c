@@ -14,16 +14,33 @@ static const struct option quantize_options[] = {
 static const struct option_group quantize_group = {"Format", quantize_options, 1};
 static const struct option_group *const quantize_groups[] = {&quantize_group};
 
+struct quantize {
+    struct progress progress;
+    struct interrupt interrupt;
+};
+
+static bool on_progress(void *user, uint64_t done, uint64_t total) {
+    struct quantize *q = user;
+    progress_set(&q->progress, done / 1000000, (total + 999999) / 1000000);
+    return !atomic_load(&q->interrupt.hit);
+}
+
 static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
-    struct progress p;
+    struct quantize q;
     hearth_file *in = NULL, *out = NULL;
     char before[32], after[32];
     if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
     if (hearth_file_open(a->operands[0], &in, &err)) return fail_error(&err);
-    progress_begin(&p, "writing", "");
-    enum hearth_status s = hearth_quantize(in, a->operands[1], a->type, &err);
-    progress_end(&p);
+    interrupt_begin(&q.interrupt);
+    progress_begin(&q.progress, "writing", "MB");
+    enum hearth_status s = hearth_quantize(in, a->operands[1], a->type, on_progress, &q, &err);
+    progress_end(&q.progress);
+    interrupt_end(&q.interrupt);
+    if (s == HEARTH_E_CANCELLED) {
+        hearth_file_close(in);
+        return EXIT_INTERRUPTED;
+    }
     if (!s) s = hearth_file_open(a->operands[1], &out, &err);
     int code = s ? fail_error(&err) : EXIT_FINE;
     if (!s) {
@@ -44,7 +61,8 @@ const struct command command_quantize = {
     .summary = "copy a model with its weights in another format",
     .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors, "
             "position tables, routers of experts, and matrices whose rows are no whole blocks "
-            "become F32. OUT appears, or is replaced, only when the copy is complete.",
+            "become F32. OUT appears, or is replaced, only when the copy is complete; Ctrl-C "
+            "leaves nothing of it.",
     .groups = quantize_groups,
     .n_groups = 1,
     .run = run,

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -125,10 +126,11 @@ static int decode_ids(const struct args *a, const hearth_tokenizer *t) {
     hearth_detokenizer *d = NULL;
     int32_t *ids;
     size_t n;
-    if (!parse_ids("--ids", a->ids, &ids, &n)) return EXIT_USAGE;
-    int code = EXIT_FINE;
+    int code = parse_ids("--ids", a->ids, &ids, &n);
+    if (code) return code;
     if (hearth_detokenizer_create(t, a->special, &d, &err)) code = fail_error(&err);
     if (!code && !decode(t, d, ids, n, write_piece, NULL)) code = EXIT_RUN;
+    if (!code && isatty(STDOUT_FILENO)) putchar('\n'); // for the prompt behind it
     hearth_detokenizer_destroy(d);
     free(ids);
     return code;

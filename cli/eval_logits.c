@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -18,6 +19,7 @@ struct eval {
     size_t n_tokens;
     int32_t n_vocab;
     FILE *out;             // NULL: not written
+    char *tmp;             // what is written first, in its place; NULL: OUT itself, no regular file
     struct text reference; // data NULL: not compared
     uint32_t next;         // position that comes next
     double error, norm;    // sum((a-b)^2), sum(b^2)
@@ -145,12 +147,32 @@ static int open_reference(struct eval *e) {
                 e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
 }
 
+// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp; what is no regular
+// file, a pipe or a device, is written into.
+static int open_output(struct eval *e) {
+    struct stat there;
+    const char *name = e->a->logits, *opened = name;
+    if (!name) return EXIT_FINE;
+    if (stat(name, &there) != 0 || S_ISREG(there.st_mode)) {
+        size_t n = strlen(name) + 5;
+        e->tmp = malloc(n);
+        if (!e->tmp) return fail("out of memory");
+        snprintf(e->tmp, n, "%s.tmp", name);
+        opened = e->tmp;
+    }
+    e->out = fopen(opened, e->tmp ? "wbx" : "wb");
+    return e->out ? EXIT_FINE : fail("%s: cannot be written: %s", opened, strerror(errno));
+}
+
 static int close_output(struct eval *e, int code) {
-    if (!e->out) return code;
-    if (fclose(e->out) != 0 && !code) {
+    if (e->out && fclose(e->out) != 0 && !code) {
         code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
     }
-    if (code) unlink(e->a->logits); // half a file would look like a whole one
+    if (e->out && e->tmp && !code && rename(e->tmp, e->a->logits) != 0) {
+        code = fail("%s: cannot be replaced: %s", e->a->logits, strerror(errno));
+    }
+    if (e->out && e->tmp && code) unlink(e->tmp);
+    free(e->tmp);
     return code;
 }
 
@@ -189,10 +211,7 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;
     code = create_engine(m, &o, &e->engine);
     if (code) return code;
-    if (e->a->logits) {
-        e->out = fopen(e->a->logits, "wb");
-        if (!e->out) code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
-    }
+    code = open_output(e);
     if (!code) code = run_all(e);
     code = close_output(e, code);
     if (!code) print_summary(e);
@@ -203,8 +222,9 @@ static int eval_model(struct eval *e, const hearth_model *m) {
 int eval_tokens(const struct args *a) {
     struct eval e = {.a = a};
     hearth_model *m = NULL;
-    if (!parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens)) return EXIT_USAGE;
-    int code = open_model(a, &m);
+    int code = parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens);
+    if (code) return code;
+    code = open_model(a, &m);
     if (!code) code = eval_model(&e, m);
     if (!finish_stdout()) code = EXIT_RUN;
     hearth_model_close(m);

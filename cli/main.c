@@ -67,6 +67,7 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
+        if (argc > 2) return fail_usage("'hearth --version' takes nothing");
         printf("hearth %s\n", hearth_version());
         return finish_stdout() ? EXIT_FINE : EXIT_RUN;
     }

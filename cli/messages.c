@@ -9,16 +9,24 @@
 
 #include "cli.h"
 
-static void print_line(const char *prefix, const char *fmt, va_list ap) {
-    char line[2048];
+// A name in it may hold anything: it stays one line, and does nothing to a terminal.
+static void print_line(const char *fmt, va_list ap) {
+    char line[2048], clean[2 * sizeof(line)];
+    size_t n = 0;
     vsnprintf(line, sizeof(line), fmt, ap);
-    fprintf(stderr, "hearth: %s%s\n", prefix, line);
+    for (const char *c = line; *c && n + 5 < sizeof(clean); c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            n += (size_t)snprintf(clean + n, sizeof(clean) - n, "\\x%02x", (unsigned char)*c);
+        else
+            clean[n++] = *c;
+    }
+    fprintf(stderr, "hearth: %.*s\n", (int)n, clean);
 }
 
 int fail(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    print_line("", fmt, ap);
+    print_line(fmt, ap);
     va_end(ap);
     return EXIT_RUN;
 }
@@ -26,7 +34,7 @@ int fail(const char *fmt, ...) {
 int fail_usage(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    print_line("", fmt, ap);
+    print_line(fmt, ap);
     va_end(ap);
     return EXIT_USAGE;
 }
@@ -34,7 +42,7 @@ int fail_usage(const char *fmt, ...) {
 void note(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    print_line("", fmt, ap);
+    print_line(fmt, ap);
     va_end(ap);
 }
 

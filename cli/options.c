@@ -350,16 +350,17 @@ static bool add_id(const char *name, const char *word, size_t n, int32_t **ids, 
     return true;
 }
 
-bool parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
+int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
     static const char separators[] = ", \t\r\n";
     struct text from_file = {NULL, 0};
     int32_t *list = NULL;
     size_t n_list = 0, cap = 0;
     if (text[0] == '@') {
-        if (read_file(text + 1, &from_file)) return false;
+        int code = read_file(text + 1, &from_file);
+        if (code) return code;
         text = from_file.data;
     }
-    bool ok = !from_file.data || strlen(text) == from_file.n;
+    bool ok = !from_file.data || strlen(from_file.data) == from_file.n;
     if (!ok) fail_usage("%s: the file is no text: it has a zero byte", name);
     for (const char *c = text + strspn(text, separators); ok && *c; c += strspn(c, separators)) {
         size_t len = strcspn(c, separators);
@@ -373,9 +374,9 @@ bool parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
     free(from_file.data);
     if (!ok) {
         free(list);
-        return false;
+        return EXIT_USAGE;
     }
     *ids = list;
     *n = n_list;
-    return true;
+    return EXIT_FINE;
 }

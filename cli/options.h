@@ -111,8 +111,8 @@ enum parse_result args_parse(const struct command *c, const struct command *cons
 // Prints usage, text and options of a command.
 void command_help(const struct command *c);
 
-// Parses "1,2,3" or, from "@FILE", numbers that commas or white space separate. False after a
-// printed sentence, in which `name` stands for the option.
-bool parse_ids(const char *name, const char *text, int32_t **ids, size_t *n);
+// Parses "1,2,3" or, from "@FILE", numbers that commas or white space separate. An exit code; other
+// than EXIT_FINE after a printed sentence, in which `name` stands for the option.
+int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n);
 
 #endif

@@ -35,7 +35,8 @@ fi
 if ! command -v apt-get >/dev/null && [ ${#missing[@]} -ne 0 ]; then
     echo "install_deps: these are missing (by their Debian names), and there is no apt-get to" \
         "install them with: ${missing[*]}" >&2
-    exit 1
+    [ $ci = no ] || exit 1
+    exit 0 # the build may be one that does not need them, and says itself what it lacks
 fi
 as_root=()
 if [ "$(id -u)" != 0 ] && [ ${#missing[@]} -ne 0 ]; then

@@ -93,7 +93,9 @@ struct hearth_tensor_info {
 };
 
 // Opens and checks header, metadata and tensor table; reads no tensor. Split files: give any part;
-// all are opened.
+// all are opened. They are mapped, so nobody may shorten or rewrite them in place meanwhile: reading
+// what is no longer there ends the program with SIGBUS. (A new file under the old name is another
+// one; hearth_file_open_copy keeps what it read.)
 HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
 // The same, with the file (all parts) read into memory of this process instead of mapped: it takes
 // the time of reading it, shares nothing with other processes, and lies on pages of 2 MB where the
@@ -500,9 +502,12 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // else E_UNSUPPORTED, as where a weight is too large for it, infinite or no number. Vectors, tables
 // of positions, routers of experts, and matrices whose rows are no whole blocks become F32. It is
 // written to out_path with ".tmp" behind it, where no file may be, which then takes the place of
-// out_path, whatever was there.
+// out_path, its permissions kept. E_IO where something other than a file is there. `progress` (or
+// NULL) is called every few megabytes on this thread, with the bytes of weights written; false ends
+// the copy with E_CANCELLED, and nothing is left of it.
+typedef bool (*hearth_progress_fn)(void *user, uint64_t done, uint64_t total);
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
-                           struct hearth_error *err);
+                           hearth_progress_fn progress, void *user, struct hearth_error *err);
 
 #ifdef __cplusplus
 }

@@ -108,7 +108,8 @@ static void copy_meta(const struct ht_gguf *g, struct ht_gguf_writer *w, uint32_
 
 static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
                                      enum ht_format format, struct conversion *conversions,
-                                     float **row, struct hearth_error *err) {
+                                     float **row, hearth_progress_fn progress, void *user,
+                                     struct hearth_error *err) {
     size_t n = ht_gguf_n_tensors(g), n_longest = 1;
     for (size_t i = 0; i < n; i++) {
         enum hearth_status s =
@@ -124,6 +125,7 @@ static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
         return ht_fail(err, HEARTH_E_INTERNAL, "no file type for format %d", format);
     enum hearth_status s = ht_gguf_writer_create(&w, err);
     if (s) return s;
+    ht_gguf_writer_watch(w, progress, user);
     copy_meta(g, w, file_type);
     for (size_t i = 0; i < n; i++) {
         struct conversion *c = &conversions[i];
@@ -140,6 +142,7 @@ static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
 }
 
 enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
+                                   hearth_progress_fn progress, void *user,
                                    struct hearth_error *err) {
     enum ht_format f;
     uint32_t file_type;
@@ -154,7 +157,7 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
         return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
     float *row = NULL;
     struct ht_float_env kept = ht_float_enter();
-    enum hearth_status s = write_copy(in->g, out_path, f, conversions, &row, err);
+    enum hearth_status s = write_copy(in->g, out_path, f, conversions, &row, progress, user, err);
     ht_float_leave(kept);
     ht_free(row);
     ht_free(conversions);

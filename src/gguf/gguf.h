@@ -139,6 +139,8 @@ typedef enum hearth_status (*ht_gguf_fill_fn)(void *user, uint64_t first_row, ui
                                               void *out, struct hearth_error *err);
 void ht_gguf_put_rows(struct ht_gguf_writer *w, const char *name, enum ht_format format, int n_dims,
                       const uint64_t *ne, ht_gguf_fill_fn fill, void *user);
+// What finish tells of tensor bytes written, every few megabytes; false ends it with E_CANCELLED.
+void ht_gguf_writer_watch(struct ht_gguf_writer *w, hearth_progress_fn fn, void *user);
 HT_MUST_CHECK enum hearth_status ht_gguf_writer_finish(struct ht_gguf_writer *w, const char *path,
                                                        struct hearth_error *err);
 

@@ -34,7 +34,15 @@ struct ht_gguf_writer {
     struct out_tensor *tensors;
     size_t n_tensors, cap_tensors;
     uint64_t align;
+    hearth_progress_fn progress; // or NULL
+    void *user;
     struct hearth_error failure; // the first one; status OK: none
+};
+
+struct out_file { // being written
+    const struct ht_gguf_writer *w;
+    int fd;
+    uint64_t done, total; // bytes of tensors
 };
 
 enum hearth_status ht_gguf_writer_create(struct ht_gguf_writer **out, struct hearth_error *err) {
@@ -348,29 +356,46 @@ static uint64_t window_bytes(const struct ht_gguf_writer *w) {
     return most;
 }
 
-// E_IO: errno says what.
-static enum hearth_status write_rows(const struct out_tensor *t, void *window, int fd,
+// A few megabytes of a tensor. E_IO: errno says what.
+static enum hearth_status write_piece(struct out_file *f, const void *data, uint64_t n_bytes,
+                                      struct hearth_error *err) {
+    if (!write_all(f->fd, data, n_bytes)) return HEARTH_E_IO;
+    f->done += n_bytes;
+    if (!f->w->progress || f->w->progress(f->w->user, f->done, f->total)) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_CANCELLED, "writing was cancelled");
+}
+
+static enum hearth_status write_data(struct out_file *f, const struct out_tensor *t,
+                                     struct hearth_error *err) {
+    const uint64_t most = 4 << 20;
+    enum hearth_status s = HEARTH_OK;
+    for (uint64_t at = 0; at < t->n_bytes && !s; at += most) {
+        uint64_t n = t->n_bytes - at < most ? t->n_bytes - at : most;
+        s = write_piece(f, (const uint8_t *)t->data + at, n, err);
+    }
+    return s;
+}
+
+static enum hearth_status write_rows(struct out_file *f, const struct out_tensor *t, void *window,
                                      struct hearth_error *err) {
     uint64_t n_rows = tensor_rows(t), step = window_rows(t), row_bytes = t->n_bytes / n_rows;
     for (uint64_t r = 0; r < n_rows; r += step) {
         uint64_t n = n_rows - r < step ? n_rows - r : step;
         enum hearth_status s = t->fill(t->user, r, n, window, err);
+        if (!s) s = write_piece(f, window, n * row_bytes, err);
         if (s) return s;
-        if (!write_all(fd, window, n * row_bytes)) return HEARTH_E_IO;
     }
     return HEARTH_OK;
 }
 
 static enum hearth_status write_content(const struct ht_gguf_writer *w, const struct ht_buf *head,
                                         void *window, int fd, struct hearth_error *err) {
+    struct out_file f = {.w = w, .fd = fd};
+    for (size_t i = 0; i < w->n_tensors; i++) f.total += w->tensors[i].n_bytes;
     if (!write_all(fd, head->data, head->len)) return HEARTH_E_IO;
     for (size_t i = 0; i < w->n_tensors; i++) {
         const struct out_tensor *t = &w->tensors[i];
-        enum hearth_status s = HEARTH_OK;
-        if (t->fill)
-            s = write_rows(t, window, fd, err);
-        else if (!write_all(fd, t->data, t->n_bytes))
-            s = HEARTH_E_IO;
+        enum hearth_status s = t->fill ? write_rows(&f, t, window, err) : write_data(&f, t, err);
         if (s) return s;
         if (!write_zeros(fd, padding(w, t->n_bytes))) return HEARTH_E_IO;
     }
@@ -401,6 +426,10 @@ static void sync_folder(const char *path) {
 static enum hearth_status write_file(const struct ht_gguf_writer *w, const struct ht_buf *head,
                                      void *window, const char *path, const char *tmp,
                                      struct hearth_error *err) {
+    struct stat there; // a device, a link or a folder is not what a file may take the place of
+    bool replaces = lstat(path, &there) == 0;
+    if (replaces && !S_ISREG(there.st_mode))
+        return ht_fail(err, HEARTH_E_IO, "%s: is there already and no regular file", path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) // perhaps the very file that is being copied
         return ht_fail(err, HEARTH_E_IO,
@@ -408,6 +437,7 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
                        "it; it has to go first",
                        tmp);
     if (fd < 0) return fail_io(err, tmp, "cannot be created", errno);
+    if (replaces) (void)!fchmod(fd, there.st_mode & 07777); // not all file systems have modes
     enum hearth_status s = write_content(w, head, window, fd, err);
     int code = errno;
     if (close(fd) != 0 && !s) {
@@ -421,6 +451,11 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
     else
         sync_folder(path);
     return s;
+}
+
+void ht_gguf_writer_watch(struct ht_gguf_writer *w, hearth_progress_fn fn, void *user) {
+    w->progress = fn;
+    w->user = user;
 }
 
 enum hearth_status ht_gguf_writer_finish(struct ht_gguf_writer *w, const char *path,

@@ -101,6 +101,21 @@ class Eval(WithModel):
                 with open(self.path("a"), "rb") as a, open(self.path("b"), "rb") as b:
                     self.assertEqual(a.read(), b.read(), (arch, kind))
 
+    def test_logits_file(self):
+        """It appears when it is complete, and stays what it was where that fails."""
+        out = os.path.join(self.folder.name, "kept.f32")
+        with open(out, "w", encoding="ascii") as f:
+            f.write("precious")
+        code, _, err = tiny.hearth("eval", self.model, "--tokens", "1,999999", "--logits", out)
+        self.assertEqual(code, 2, err)
+        with open(out, encoding="ascii") as f:
+            self.assertEqual(f.read(), "precious")
+        self.ok("eval", self.model, "--tokens", "1,2", "--logits", out)
+        self.assertGreater(os.path.getsize(out), 8)
+        self.assertFalse(os.path.exists(out + ".tmp"))
+        self.ok("eval", self.model, "--tokens", "1,2", "--logits", "/dev/null")
+        self.assertFalse(os.path.isfile("/dev/null"))
+
     def test_compare(self):
         """The printed error is that of a reference whose error is known: every value 1.5 times as large."""
         rows = self.logits([1, 2, 3])
@@ -295,6 +310,14 @@ class Bench(WithModel):
             self.assertEqual(steps["linear", "down"]["macs"], rows * tiny.FFN * tiny.DIM)
             seen = (tiny.LAYERS - 1) * sum(range(r["depth"] + 1, r["depth"] + 7)) + 6
             self.assertEqual(steps["attention", ""]["macs"], 2 * seen * tiny.DIM)
+
+    def test_too_short(self):
+        code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
+        self.assertEqual(code, 1, err)
+        self.assertIn("--ctx leaves no place for 64 tokens", err)
+        code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
+        self.assertEqual(code, 2, err)
+        self.assertIn("nothing to measure", err)
 
     def test_table(self):
         out = self.ok("bench", self.model, "--prompt", "8", "--generate", "0", "--reps", 1, "--steps")

@@ -131,6 +131,15 @@ class Run(WithModel):
         self.assertEqual(p.returncode, 130, err)
         self.assertIn(b"(cancelled)", err)
 
+    def test_interrupt_ignored(self):
+        """Who starts it in the background of a script has SIGINT ignored, and it stays so."""
+        p = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$0\" \"$@\"", tiny.HEARTH, "run", self.model, "-p", "abc",
+                              "--ctx", "3000", "--ignore-end"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertTrue(p.stdout.read(20))
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=120)
+        self.assertEqual(p.returncode, 0, err)
+
     def test_output_lost(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("no /dev/full")

@@ -104,6 +104,7 @@ class Refusals(unittest.TestCase):
             (["tokenize", "a.gguf", "--jsonl", "--count"], "only one"),
         ]:
             self.refuse(args, says)
+        self.refuse(["--version", "now"], "takes nothing")
         code, out, err = tiny.hearth()
         self.assertEqual((code, out), (2, b""))
         self.assertIn("usage: hearth COMMAND", err)
@@ -134,9 +135,15 @@ class Refusals(unittest.TestCase):
             missing = os.path.join(folder, "missing.gguf")
             self.refuse(["inspect", missing], "no such file", 1)
             self.refuse(["quantize", missing, path, "--type", "F16"], "no such file", 1)
+            self.refuse(["tokenize", whole, "--ids", "@" + missing], "cannot be read", 1)
+            self.refuse(["run", whole, "-f", "a\n\x1b[31m.txt"], r"a\x0a\x1b[31m.txt: cannot be read", 1)
+            ids = os.path.join(folder, "ids")
+            with open(ids, "wb") as f:
+                f.write(b"1,2\0,3")
+            self.refuse(["tokenize", whole, "--ids", "@" + ids], "zero byte", 2)
             self.refuse(["run", whole, "-f", missing], missing, 1)
             self.refuse(["run", whole, "-f", folder], folder, 1)
-            self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 2)
+            self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 1)
             self.refuse(["eval", whole, "--tokens", "1,260"], "260")
             self.refuse(["eval", whole, "--tokens", "1", "--cpu-level", "sse9"], "sse9")
             narrow = tiny.tiny_model(os.path.join(folder, "narrow.gguf"), heads=4)

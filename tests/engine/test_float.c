@@ -179,7 +179,7 @@ static void test_the_rest(void **state) {
         if (!status) status = hearth_ceilings_measure(&eo, 1, &ceilings, &err);
         if (!status) status = hearth_file_open(path, &file, &err);
         if (!status) metadata(file, text[i > 0], sizeof text[0]);
-        if (!status) status = hearth_quantize(file, copy, "Q8_0", &err);
+        if (!status) status = hearth_quantize(file, copy, "Q8_0", NULL, NULL, &err);
         hearth_file_close(file);
         uint64_t after = get();
         put(settings[0]);

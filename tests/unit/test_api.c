@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc_mem.h"
@@ -249,8 +250,8 @@ static void test_file(void **state) {
     assert_int_equal(hearth_tokenizer_eos(NULL), -1);
     assert_false(hearth_tokenizer_is_end(NULL, 0));
     assert_null(hearth_token_bytes(NULL, 0, &n_bytes));
-    assert_int_equal(hearth_quantize(f, path, NULL, &err), HEARTH_E_ARG);
-    assert_int_equal(hearth_quantize(f, NULL, "F16", &err), HEARTH_E_ARG);
+    assert_int_equal(hearth_quantize(f, path, NULL, NULL, NULL, &err), HEARTH_E_ARG);
+    assert_int_equal(hearth_quantize(f, NULL, "F16", NULL, NULL, &err), HEARTH_E_ARG);
     assert_true(!m && !tok && !ids.ids);
     hearth_file_close(f); // still the caller's
 }
@@ -322,7 +323,8 @@ static void test_quantize(void **state) {
                  {"BF16", 0x1p-8, 32},
                  {"q8_0", 0.501 / 127 + 0x1p-11, 7}};
     for (size_t i = 0; i < 4; i++) {
-        if (hearth_quantize(f, path2, cases[i].format, &err)) fail_msg("%s", err.message);
+        if (hearth_quantize(f, path2, cases[i].format, NULL, NULL, &err))
+            fail_msg("%s", err.message);
         check_copy(model, path2, i == 3 ? "Q8_0" : cases[i].format, cases[i].max_relative);
         hearth_file *copy = open_file(path2);
         char type[32];
@@ -333,17 +335,76 @@ static void test_quantize(void **state) {
         // The copy of a copy in the same format is the same.
         if (i != 3) continue;
         copy = open_file(path2);
-        if (hearth_quantize(copy, path, "Q8_0", &err)) fail_msg("%s", err.message);
+        if (hearth_quantize(copy, path, "Q8_0", NULL, NULL, &err)) fail_msg("%s", err.message);
         hearth_file_close(copy);
         char command[100];
         snprintf(command, sizeof command, "cmp %s %s", path, path2);
         assert_int_equal(system(command), 0);
     }
-    assert_int_equal(hearth_quantize(f, path2, "Q4_K", &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(hearth_quantize(f, path2, "Q4_K", NULL, NULL, &err), HEARTH_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "Q4_K"));
-    assert_int_equal(hearth_quantize(f, path2, "nonsense", &err), HEARTH_E_UNSUPPORTED);
-    assert_int_equal(hearth_quantize(f, "/nonexistent/out.gguf", "F16", &err), HEARTH_E_IO);
+    assert_int_equal(hearth_quantize(f, path2, "nonsense", NULL, NULL, &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(hearth_quantize(f, "/nonexistent/out.gguf", "F16", NULL, NULL, &err),
+                     HEARTH_E_IO);
     hearth_file_close(f);
+}
+
+struct watched {
+    uint64_t done, total, most; // most: bytes until it says no; 0: never
+    int n;
+};
+
+static bool watch(void *user, uint64_t done, uint64_t total) {
+    struct watched *w = user;
+    assert_true(done > w->done && done <= total && (w->n == 0 || total == w->total));
+    w->done = done;
+    w->total = total;
+    w->n++;
+    return w->most == 0 || done < w->most;
+}
+
+// What it has written is told, and a copy that is called off leaves the old one as it was; what is
+// no regular file is not replaced.
+static void test_quantize_watched(void **state) {
+    (void)state;
+    enum { N = 1 << 20 };
+    struct hearth_error err;
+    struct watched w = {.most = 0};
+    struct ht_gguf_writer *writer;
+    float *x = test_calloc(4 * N, sizeof *x);
+    char tmp[600];
+    assert_int_equal(ht_gguf_writer_create(&writer, &err), HEARTH_OK);
+    ht_gguf_put_tensor(writer, "a.weight", HT_F32, 2, (const uint64_t[]){1024, 2048, 1, 1}, x);
+    ht_gguf_put_tensor(writer, "b.weight", HT_F32, 1, (const uint64_t[]){2 * N, 1, 1, 1}, x);
+    if (ht_gguf_writer_finish(writer, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(writer);
+    hearth_file *f = open_file(path);
+    assert_int_equal(chmod(path2, 0640), 0);
+    if (hearth_quantize(f, path2, "F16", watch, &w, &err)) fail_msg("%s", err.message);
+    assert_int_equal(w.total, 2 * N * 2 + 2 * N * 4);
+    assert_int_equal(w.done, w.total);
+    assert_true(w.n > 4);
+    struct stat before, after;
+    assert_int_equal(stat(path2, &before), 0);
+    assert_int_equal(before.st_mode & 0777, 0640);
+    for (uint64_t most = 1; most <= w.total; most += w.total - 1) { // at the first and at the last
+        struct watched stop = {.most = most};
+        assert_int_equal(hearth_quantize(f, path2, "Q8_0", watch, &stop, &err),
+                         most == 1 ? HEARTH_E_CANCELLED : HEARTH_OK);
+        snprintf(tmp, sizeof tmp, "%s.tmp", path2);
+        assert_int_not_equal(access(tmp, F_OK), 0);
+        assert_int_equal(stat(path2, &after), 0);
+        assert_int_equal(after.st_size == before.st_size, most == 1);
+    }
+    snprintf(tmp, sizeof tmp, "%s.link", path2);
+    assert_int_equal(symlink(path2, tmp), 0);
+    assert_int_equal(hearth_quantize(f, tmp, "F16", NULL, NULL, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "no regular file"));
+    assert_int_equal(lstat(tmp, &after), 0);
+    assert_true(S_ISLNK(after.st_mode));
+    assert_int_equal(unlink(tmp), 0);
+    hearth_file_close(f);
+    test_free(x);
 }
 
 // Weights that the format has no number for are refused, and nothing is left; those next to them
@@ -368,9 +429,10 @@ static void test_quantize_large(void **state) {
         if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
         ht_gguf_writer_destroy(w);
         hearth_file *f = open_file(path);
-        enum hearth_status s = hearth_quantize(f, path2, "F32", &err); // takes all of them
+        enum hearth_status s =
+            hearth_quantize(f, path2, "F32", NULL, NULL, &err); // takes all of them
         assert_int_equal(s, HEARTH_OK);
-        s = hearth_quantize(f, path2, cases[i / 2].format, &err);
+        s = hearth_quantize(f, path2, cases[i / 2].format, NULL, NULL, &err);
         hearth_file_close(f);
         if (i % 2) {
             char tmp[600];
@@ -514,8 +576,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_meta),           cmocka_unit_test(test_meta_in_a_locale),
         cmocka_unit_test(test_file),           cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_quantize_large), cmocka_unit_test(test_model),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_quantize_large), cmocka_unit_test(test_quantize_watched),
+        cmocka_unit_test(test_model),          cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_builtin),
     };
     return cmocka_run_group_tests_name("api", tests, make_paths, remove_paths);
 }
