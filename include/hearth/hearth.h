@@ -93,9 +93,9 @@ struct hearth_tensor_info {
 };
 
 // Opens and checks header, metadata and tensor table; reads no tensor. Split files: give any part;
-// all are opened. They are mapped, so nobody may shorten or rewrite them in place meanwhile: reading
-// what is no longer there ends the program with SIGBUS. (A new file under the old name is another
-// one; hearth_file_open_copy keeps what it read.)
+// all are opened. They are mapped, so nobody may shorten them or rewrite them in place meanwhile:
+// reading what is no longer there ends the program with SIGBUS. (A new file under the old name is
+// another one; hearth_file_open_copy keeps what it read.)
 HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
 // The same, with the file (all parts) read into memory of this process instead of mapped: it takes
 // the time of reading it, shares nothing with other processes, and lies on pages of 2 MB where the
