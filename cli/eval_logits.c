@@ -147,8 +147,8 @@ static int open_reference(struct eval *e) {
                 e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
 }
 
-// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. What is no file (a
-// pipe, a device) is written into.
+// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. A pipe or
+// a device is written into.
 static int open_output(struct eval *e) {
     struct stat there;
     const char *name = e->a->logits, *opened = name;
