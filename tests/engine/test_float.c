@@ -5,12 +5,14 @@
 #include "cmocka_all.h"
 
 #include <fenv.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "gguf/gguf.h"
 #include "hearth/hearth.h"
 #include "tiny.h"
 
@@ -106,10 +108,18 @@ static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting
     o.user = r;
     o.on_event = on_event;
     o.on_logits = on_logits;
+    struct hearth_request_options bad = o, small = o; // refused, and as small as a number gets
+    bad.sampling.temperature = NAN;
+    small.sampling.top_p = 0x1p-149f;
+    small.max_tokens = 0;
+    small.on_event = NULL;
+    small.on_logits = NULL;
     put(setting);
     r->setting = get(); // some Arm cores have no traps to set
-    enum hearth_status status = hearth_model_open(path, NULL, &m, &err);
+    enum hearth_status status = hearth_model_open(path, NULL, &m, &err), refused = HEARTH_OK;
     if (!status) status = hearth_engine_create(m, &eo, &e, &err);
+    if (!status) refused = hearth_request_create(e, prompt, N_PROMPT, &bad, &request, &err);
+    if (!status) status = hearth_request_create(e, prompt, N_PROMPT, &small, &request, &err);
     if (!status) status = hearth_request_create(e, prompt, N_PROMPT, &o, &request, &err);
     if (!status) status = hearth_engine_run(e, &err);
     hearth_engine_destroy(e);
@@ -117,6 +127,7 @@ static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting
     uint64_t after = get();
     put(settings[0]);
     if (status) fail_msg("%s", err.message);
+    assert_int_equal(refused, HEARTH_E_ARG);
     assert_int_equal(after, r->setting);
     assert_int_equal(r->n_wrong, 0);
     assert_int_equal(r->n_tokens, N_GENERATED);
@@ -157,6 +168,47 @@ static void metadata(const hearth_file *f, char *text, size_t n_text) {
     char type[32];
     for (size_t i = 0, n = 0; i < hearth_file_n_meta(f) && n < n_text; i++)
         n += hearth_file_meta(f, i, 4, &key, type, text + n, n_text - n);
+}
+
+// A vocabulary with scores of 64 bits, and numbers that arithmetic under the host's settings would
+// lose or trap on.
+static void write_numbers(void) {
+    static const struct ht_str tokens[] = {{"<unk>", 5}, {"a", 1}, {"b", 1}};
+    static const uint32_t odd[] = {0x00012345, 0x80000001, 0x7fa00000, 0x3dcccccd};
+    static const double scores[] = {-1, 1e-300, 1e-42};
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_array(w, "test.odd", HT_GGUF_F32, odd, 4);
+    ht_gguf_put_str(w, "tokenizer.ggml.model", "llama", 5);
+    ht_gguf_put_str_array(w, "tokenizer.ggml.tokens", tokens, 3);
+    ht_gguf_put_array(w, "tokenizer.ggml.scores", HT_GGUF_F64, scores, 3);
+    if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+}
+
+static void test_file(void **state) {
+    struct hearth_error err = {.message = ""};
+    static char text[2][4096];
+    (void)state;
+    write_numbers();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        hearth_file *file = NULL;
+        hearth_tokenizer *t = NULL;
+        put(settings[i]);
+        uint64_t setting = get();
+        enum hearth_status status = hearth_file_open(path, &file, &err);
+        if (!status) metadata(file, text[i > 0], sizeof text[0]);
+        if (!status) status = hearth_tokenizer_create(file, &t, &err);
+        hearth_tokenizer_destroy(t);
+        hearth_file_close(file);
+        uint64_t after = get();
+        put(settings[0]);
+        if (status) fail_msg("%s", err.message);
+        assert_int_equal(after, setting);
+        assert_string_equal(text[i > 0], text[0]);
+        assert_non_null(strstr(text[0], "[1.04488e-40,-1e-45,\"nan\",0.1]"));
+    }
 }
 
 // What a program asks of the machine and of a file, and its conversion.
@@ -211,6 +263,7 @@ static int remove_paths(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_file),
         cmocka_unit_test(test_the_rest),
     };
     return cmocka_run_group_tests(tests, make_paths, remove_paths);
