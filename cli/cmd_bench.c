@@ -167,12 +167,9 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     if (!code) code = begin_work(b, t, timed, r);
     size_t before = lanes_tokens(lanes, t->seqs);
     double begin = now_s();
-    uint32_t n = 0;
-    for (; n < t->n && n_active && !code; n++) code = step(b, &n_active);
+    for (uint32_t i = 0; i < t->n && n_active && !code; i++) code = step(b, &n_active);
     r->seconds = now_s() - begin;
     r->n_tokens = (double)(lanes_tokens(lanes, t->seqs) - before);
-    if (!code && *n_started == t->seqs && n < t->n)
-        code = fail("--ctx leaves no place for %u tokens behind %u", t->n, t->depth);
     return code ? code : end_work(b, t, r);
 }
 
@@ -200,6 +197,8 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
                            : time_prompts(b, t, timed, r);
     }
     if (!code) code = check_lanes(lanes, t->seqs, n_started, n_prompt);
+    if (!code && t->generate && r->n_tokens < (double)t->n * t->seqs)
+        code = fail("--ctx leaves no place for %u tokens behind %u", t->n, t->depth);
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
     return code;

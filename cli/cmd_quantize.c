@@ -62,7 +62,7 @@ const struct command command_quantize = {
     .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors, "
             "position tables, routers of experts, and matrices whose rows are no whole blocks "
             "become F32. OUT appears, or is replaced, only when the copy is complete; Ctrl-C "
-            "leaves nothing of it.",
+            "leaves nothing of it, twice OUT.tmp.",
     .groups = quantize_groups,
     .n_groups = 1,
     .run = run,

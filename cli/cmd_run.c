@@ -19,7 +19,7 @@ static const struct option run_options[] = {
     {"--ignore-end", NULL, NULL, OPTION_FLAG, AT(ignore_end), 0, 0, NULL, NULL,
      "go on past the model's end tokens"},
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,
-     "read special tokens such as <|im_start|> out of the text, and show them in the output"},
+     "read control tokens such as <|im_start|> out of the text, and show them in the output"},
     {"--raw", NULL, NULL, OPTION_FLAG, AT(raw), 0, 0, NULL, NULL,
      "put no begin token in front, where the model would have one"},
     {"--logprobs", NULL, "N", OPTION_INT, AT(logprobs), 0, 20, NULL, "off",
@@ -254,7 +254,7 @@ const struct command command_run = {
     .summary = "go on with a text",
     .text = "Goes on with a text, as the model sees fit, and writes what it adds (not the text "
             "itself) to standard output while it comes. Without MODEL the built-in model is used. "
-            "The model's begin token is put in front where the file says so; special tokens in "
+            "The model's begin token is put in front where the file says so; control tokens in "
             "the text are plain text unless --special is given. Statistics follow on standard "
             "error. Ctrl-C ends the generation, twice ends the program.",
     .groups = run_groups,

@@ -287,8 +287,9 @@ const struct command command_tokenize = {
     .n_operands_max = 1,
     .summary = "turn text into token ids and back",
     .text = "Turns a text into the ids of its tokens, with commas between, and back. No begin or "
-            "end token is added and every byte is plain text, unless --begin and --special are "
-            "given. MODEL may be a file with a vocabulary and nothing else.",
+            "end token is added and control tokens are plain text, unless --begin and --special "
+            "are given; the vocabulary's user-defined tokens are always read. MODEL may be a file "
+            "with a vocabulary and nothing else.",
     .groups = tokenize_groups,
     .n_groups = sizeof(tokenize_groups) / sizeof(tokenize_groups[0]),
     .run = run,

@@ -27,6 +27,7 @@ struct eval {
     double nll; // of tokens[1..], natural logarithm
     bool write_failed;
     struct progress progress;
+    struct interrupt interrupt;
 };
 
 double negative_log(const float *logits, int32_t n, int32_t token) {
@@ -117,6 +118,7 @@ static int run_all(struct eval *e) {
     size_t n_active = 1;
     int code = create_all(e, &r);
     if (code) return code;
+    interrupt_watch(&e->interrupt, r);
     progress_begin(&e->progress, "evaluating", "tokens");
     while (n_active && hearth_request_finish(r) == HEARTH_FINISH_NONE) {
         if (hearth_engine_step(e->engine, &n_active, &err)) {
@@ -125,7 +127,9 @@ static int run_all(struct eval *e) {
         }
     }
     progress_end(&e->progress);
+    interrupt_watch(&e->interrupt, NULL);
     if (code) return code;
+    if (atomic_load(&e->interrupt.hit)) return EXIT_INTERRUPTED;
     if (e->write_failed) return fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
     if (hearth_request_finish(r) == HEARTH_FINISH_ERROR && hearth_request_error(r, &err)) {
         return fail_error(&err);
@@ -147,13 +151,14 @@ static int open_reference(struct eval *e) {
                 e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
 }
 
-// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. A pipe or
-// a device is written into.
+// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. A pipe, a
+// device or a link is written into.
 static int open_output(struct eval *e) {
     struct stat there;
     const char *name = e->a->logits, *opened = name;
     if (!name) return EXIT_FINE;
-    if (stat(name, &there) != 0 || S_ISREG(there.st_mode)) {
+    bool is_new = lstat(name, &there) != 0;
+    if (is_new || S_ISREG(there.st_mode)) {
         size_t n = strlen(name) + 5;
         e->tmp = malloc(n);
         if (!e->tmp) return fail("out of memory");
@@ -161,7 +166,13 @@ static int open_output(struct eval *e) {
         opened = e->tmp;
     }
     e->out = fopen(opened, e->tmp ? "wbx" : "wb");
-    return e->out ? EXIT_FINE : fail("%s: cannot be written: %s", opened, strerror(errno));
+    if (!e->out && errno == EEXIST)
+        return fail("%s: is there already: another run writes it, or one that was stopped left it; "
+                    "it has to go first",
+                    opened);
+    if (!e->out) return fail("%s: cannot be written: %s", opened, strerror(errno));
+    if (e->tmp && !is_new) (void)!fchmod(fileno(e->out), there.st_mode & 07777);
+    return EXIT_FINE;
 }
 
 static int close_output(struct eval *e, int code) {
@@ -224,8 +235,10 @@ int eval_tokens(const struct args *a) {
     hearth_model *m = NULL;
     int code = parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens);
     if (code) return code;
+    interrupt_begin(&e.interrupt);
     code = open_model(a, &m);
     if (!code) code = eval_model(&e, m);
+    interrupt_end(&e.interrupt);
     if (!finish_stdout()) code = EXIT_RUN;
     hearth_model_close(m);
     free(e.reference.data);

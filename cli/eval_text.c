@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hearth eval --file: perplexity of a text, as the field measures it. The tokens are cut into
-// windows of n_ctx; in each window the tokens of the second half are scored, each given all before
-// it in the window:
+// windows of n_ctx; in each window the tokens of the second half but its first are scored, each
+// given all before it in the window:
 //   perplexity = exp(mean nll),  its standard error = perplexity * sqrt(var(nll) / (count - 1))
 #include <math.h>
 #include <stdlib.h>

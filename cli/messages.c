@@ -11,11 +11,13 @@
 
 // A name in it may hold anything: it stays one line, and does nothing to a terminal.
 static void print_line(const char *fmt, va_list ap) {
-    char line[2048], clean[2 * sizeof(line)];
+    char line[2048], clean[4 * sizeof(line)];
     size_t n = 0;
     vsnprintf(line, sizeof(line), fmt, ap);
     for (const char *c = line; *c && n + 5 < sizeof(clean); c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+        unsigned char next = (unsigned char)c[1];
+        bool c1 = (unsigned char)*c == 0xc2 && next >= 0x80 && next < 0xa0; // U+0080 to U+009F
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || c1)
             n += (size_t)snprintf(clean + n, sizeof(clean) - n, "\\x%02x", (unsigned char)*c);
         else
             clean[n++] = *c;

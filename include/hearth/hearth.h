@@ -499,8 +499,9 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // ---- tools -------------------------------------------------------------------------------------
 
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
-// else E_UNSUPPORTED, as where a weight is too large for it, infinite or no number. Vectors, tables
-// of positions, routers of experts, and matrices whose rows are no whole blocks become F32. It is
+// else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too large for
+// it, infinite or no number. Tensors that have the format already are copied. Vectors, tables of
+// positions, routers of experts, and matrices whose rows are no whole blocks become F32. It is
 // written to out_path with ".tmp" behind it, where no file may be, which then takes the place of
 // out_path, its permissions kept. E_IO where something other than a file is there. `progress` (or
 // NULL) is called every few megabytes on this thread, with the bytes of weights written; false ends

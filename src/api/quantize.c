@@ -141,6 +141,21 @@ static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
     return s;
 }
 
+// The caller's function under its own floating-point settings.
+struct watcher {
+    hearth_progress_fn fn;
+    void *user;
+    struct ht_float_env theirs;
+};
+
+static bool watch(void *user, uint64_t done, uint64_t total) {
+    struct watcher *w = user;
+    ht_float_leave(w->theirs);
+    bool goes_on = w->fn(w->user, done, total);
+    w->theirs = ht_float_enter();
+    return goes_on;
+}
+
 enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                                    hearth_progress_fn progress, void *user,
                                    struct hearth_error *err) {
@@ -156,9 +171,10 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
     if (!conversions)
         return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
     float *row = NULL;
-    struct ht_float_env kept = ht_float_enter();
-    enum hearth_status s = write_copy(in->g, out_path, f, conversions, &row, progress, user, err);
-    ht_float_leave(kept);
+    struct watcher w = {progress, user, ht_float_enter()};
+    enum hearth_status s =
+        write_copy(in->g, out_path, f, conversions, &row, progress ? watch : NULL, &w, err);
+    ht_float_leave(w.theirs);
     ht_free(row);
     ht_free(conversions);
     return s;

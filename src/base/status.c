@@ -38,7 +38,7 @@ const char *hearth_status_text(enum hearth_status s) {
     return "a status that this version does not know";
 }
 
-// Control characters and bytes that are not UTF-8 become '?'.
+// Control characters (U+0080 to U+009F as well) and bytes that are not UTF-8 become '?'.
 static void clean(char *s) {
     size_t n = strlen(s);
     for (size_t i = 0; i < n;) {
@@ -46,6 +46,8 @@ static void clean(char *s) {
         if (len == 0 || (len == 1 && ((unsigned char)s[i] < 0x20 || s[i] == 0x7f))) {
             s[i] = '?';
             len = 1;
+        } else if (len == 2 && (unsigned char)s[i] == 0xc2 && (unsigned char)s[i + 1] < 0xa0) {
+            s[i] = s[i + 1] = '?';
         }
         i += len;
     }

@@ -139,7 +139,8 @@ enum hearth_status ht_engine_create(const struct ht_engine_source *source,
     status = ht_memory_of(source, e->ops, e->backend, &e->limits, e->n_seqs,
                           ht_engine_available(tuning), &memory, err);
     if (status) goto fail;
-    status = ht_memory_check(source, e->ops, e->backend, &memory, &e->limits, e->n_seqs, err);
+    status = ht_memory_check(source, e->ops, e->backend, &memory, &e->limits, e->n_seqs,
+                             o->n_logits, err);
     if (status) goto fail;
     status = e->ops->prepare(e->backend, source->plan, &e->limits, &e->prepared, err);
     if (status) goto fail;

@@ -130,10 +130,12 @@ ht_memory_of(const struct ht_engine_source *source, const struct ht_backend_ops 
              struct ht_backend *backend, const struct ht_limits *limits, uint32_t n_seqs,
              uint64_t available, struct hearth_memory *out, struct hearth_error *err);
 // E_NOMEM with the numbers, and what would make it fit, where it does not.
-HT_MUST_CHECK enum hearth_status
-ht_memory_check(const struct ht_engine_source *source, const struct ht_backend_ops *ops,
-                struct ht_backend *backend, const struct hearth_memory *m,
-                const struct ht_limits *limits, uint32_t n_seqs, struct hearth_error *err);
+HT_MUST_CHECK enum hearth_status ht_memory_check(const struct ht_engine_source *source,
+                                                 const struct ht_backend_ops *ops,
+                                                 struct ht_backend *backend,
+                                                 const struct hearth_memory *m,
+                                                 const struct ht_limits *limits, uint32_t n_seqs,
+                                                 uint32_t n_logits, struct hearth_error *err);
 // Bytes of the engine's own tables (engine.c allocates them).
 uint64_t ht_engine_table_bytes(const struct ht_limits *limits, uint32_t n_seqs);
 

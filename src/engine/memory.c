@@ -148,6 +148,7 @@ struct refused {
     struct ht_backend *backend;
     const struct ht_limits *limits;
     uint32_t n_seqs;
+    uint32_t n_logits;  // that were asked for; 0: as many as sequences
     uint64_t available; // without what the source has taken
 };
 
@@ -178,6 +179,7 @@ static bool shorter_fits(const struct refused *r, uint32_t n_seqs, uint32_t n_ct
     uint64_t n_tokens = (uint64_t)n_seqs * n_ctx;
     l.max_ctx = n_ctx;
     l.n_pages = n_seqs * ht_kv_pages_for(n_ctx);
+    if (r->n_logits == 0) l.max_outputs = n_seqs;
     if (n_tokens < l.max_tokens) l.max_tokens = (uint32_t)n_tokens;
     if (l.max_tokens < l.max_outputs) l.max_outputs = l.max_tokens;
     return fits(r, &l, n_seqs);
@@ -251,10 +253,11 @@ static void advise(const struct refused *r, const struct hearth_memory *m, char 
 enum hearth_status ht_memory_check(const struct ht_engine_source *source,
                                    const struct ht_backend_ops *ops, struct ht_backend *backend,
                                    const struct hearth_memory *m, const struct ht_limits *limits,
-                                   uint32_t n_seqs, struct hearth_error *err) {
+                                   uint32_t n_seqs, uint32_t n_logits, struct hearth_error *err) {
     if (m->total <= m->available) return HEARTH_OK;
     char advice[256], t[6][32];
-    struct refused r = {source, ops, backend, limits, n_seqs, m->available - source->taken_bytes};
+    uint64_t available = m->available - source->taken_bytes;
+    struct refused r = {source, ops, backend, limits, n_seqs, n_logits, available};
     advise(&r, m, advice);
     return ht_fail(err, HEARTH_E_NOMEM,
                    "%s needs %s of memory (weights %s, KV %s for %u x %u positions in %s, scratch "

@@ -356,13 +356,17 @@ static uint64_t window_bytes(const struct ht_gguf_writer *w) {
     return most;
 }
 
+static enum hearth_status tell(const struct out_file *f, struct hearth_error *err) {
+    if (!f->w->progress || f->w->progress(f->w->user, f->done, f->total)) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_CANCELLED, "writing was cancelled");
+}
+
 // A few megabytes of a tensor. E_IO: errno says what.
 static enum hearth_status write_piece(struct out_file *f, const void *data, uint64_t n_bytes,
                                       struct hearth_error *err) {
     if (!write_all(f->fd, data, n_bytes)) return HEARTH_E_IO;
     f->done += n_bytes;
-    if (!f->w->progress || f->w->progress(f->w->user, f->done, f->total)) return HEARTH_OK;
-    return ht_fail(err, HEARTH_E_CANCELLED, "writing was cancelled");
+    return tell(f, err);
 }
 
 static enum hearth_status write_data(struct out_file *f, const struct out_tensor *t,
@@ -399,7 +403,8 @@ static enum hearth_status write_content(const struct ht_gguf_writer *w, const st
         if (s) return s;
         if (!write_zeros(fd, padding(w, t->n_bytes))) return HEARTH_E_IO;
     }
-    return fsync(fd) == 0 ? HEARTH_OK : HEARTH_E_IO;
+    if (fsync(fd) != 0) return HEARTH_E_IO;
+    return tell(&f, err); // that took its time, too
 }
 
 static enum hearth_status fail_io(struct hearth_error *err, const char *path, const char *what,

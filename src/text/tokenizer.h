@@ -25,10 +25,10 @@ bool ht_tokenizer_is_special(const struct ht_tokenizer *t,
 // NULL outside.
 const char *ht_token_bytes(const struct ht_tokenizer *t, int32_t id, size_t *n_bytes);
 
-// flags: enum hearth_encode_flags. *out is filled through ht_alloc; free with ht_free(out->ids).
 // Whether the file does not say how its text is cut into words.
 bool ht_tokenizer_guesses_pre(const struct ht_tokenizer *t, const struct ht_gguf *g);
 
+// flags: enum hearth_encode_flags. *out is filled through ht_alloc; free with ht_free(out->ids).
 HT_MUST_CHECK enum hearth_status ht_encode(const struct ht_tokenizer *t, const char *text,
                                            size_t n_bytes, unsigned flags,
                                            struct hearth_tokens *out, struct hearth_error *err);

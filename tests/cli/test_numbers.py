@@ -113,8 +113,14 @@ class Eval(WithModel):
         self.ok("eval", self.model, "--tokens", "1,2", "--logits", out)
         self.assertGreater(os.path.getsize(out), 8)
         self.assertFalse(os.path.exists(out + ".tmp"))
-        self.ok("eval", self.model, "--tokens", "1,2", "--logits", "/dev/null")
-        self.assertFalse(os.path.isfile("/dev/null"))
+        os.chmod(out, 0o600)
+        link = self.path("link")
+        os.symlink(out, link)
+        self.ok("eval", self.model, "--tokens", "1,2,3", "--logits", link)  # written into
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(os.path.getsize(out), 3 * 260 * 4)
+        self.ok("eval", self.model, "--tokens", "1,2", "--logits", out)
+        self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
 
     def test_compare(self):
         """The printed error is that of a reference whose error is known: every value 1.5 times as large."""

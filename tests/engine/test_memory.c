@@ -235,6 +235,12 @@ static void test_refusal(void **state) {
     refused(4096, 4, HEARTH_KV_F16, rest + 400000000, "--seqs 3");
     accepted(4096, 3, HEARTH_KV_F16, rest + 400000000);
     refused(4096, 4, HEARTH_KV_F16, rest + 100000000, "--ctx 768");
+    for (uint32_t k = 1; k < 8; k += 2) { // exactly what k sequences take
+        char text[32];
+        snprintf(text, sizeof text, "--seqs %u)", k);
+        refused(4096, 8, HEARTH_KV_F16, plan(4096, k, HEARTH_KV_F16).total, text);
+    }
+    refused(4096, 8, HEARTH_KV_F16, plan(768, 1, HEARTH_KV_F16).total, "--seqs 1 --ctx 768");
     refused(4096, 64, HEARTH_KV_F16, rest + 100000000, "--seqs 1 --ctx 3072");
     accepted(3072, 1, HEARTH_KV_F16, rest + 100000000);
     refused(4096, 1, HEARTH_KV_F16, 900000000, "the weights alone");

@@ -356,7 +356,7 @@ struct watched {
 
 static bool watch(void *user, uint64_t done, uint64_t total) {
     struct watched *w = user;
-    assert_true(done > w->done && done <= total && (w->n == 0 || total == w->total));
+    assert_true(done >= w->done && done <= total && (w->n == 0 || total == w->total));
     w->done = done;
     w->total = total;
     w->n++;
@@ -387,14 +387,15 @@ static void test_quantize_watched(void **state) {
     struct stat before, after;
     assert_int_equal(stat(path2, &before), 0);
     assert_int_equal(before.st_mode & 0777, 0640);
-    for (uint64_t most = 1; most <= w.total; most += w.total - 1) { // at the first and at the last
-        struct watched stop = {.most = most};
+    const uint64_t most[] = {1, 2 * N / 32 * 34 + 2 * N * 4, UINT64_MAX}; // the first, the last
+    for (int i = 0; i < 3; i++) {
+        struct watched stop = {.most = most[i]};
         assert_int_equal(hearth_quantize(f, path2, "Q8_0", watch, &stop, &err),
-                         most == 1 ? HEARTH_E_CANCELLED : HEARTH_OK);
+                         i < 2 ? HEARTH_E_CANCELLED : HEARTH_OK);
         snprintf(tmp, sizeof tmp, "%s.tmp", path2);
         assert_int_not_equal(access(tmp, F_OK), 0);
         assert_int_equal(stat(path2, &after), 0);
-        assert_int_equal(after.st_size == before.st_size, most == 1);
+        assert_int_equal(after.st_size == before.st_size, i < 2);
     }
     snprintf(tmp, sizeof tmp, "%s.link", path2);
     assert_int_equal(symlink(path2, tmp), 0);

@@ -254,7 +254,7 @@ static void *drive_and_destroy(void *arg) {
     ht_team_destroy(arg);
     cpu_set_t set;
     pthread_getaffinity_np(pthread_self(), sizeof set, &set);
-    return CPU_COUNT(&set) > 1 || p.n_allowed[0] != 1 ? arg : NULL;
+    return CPU_COUNT(&set) > 1 && p.n_allowed[0] == 1 ? arg : NULL;
 }
 
 static void test_destroyed_elsewhere(void **state) {

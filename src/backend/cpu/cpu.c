@@ -186,6 +186,15 @@ static void cpu_release(struct ht_prepared *p) {
     ht_free(p);
 }
 
+// In a region, so that the pages come from where the first thread is bound to.
+static void touch_pages(void *arg, int thread, int n_threads) {
+    struct ht_prepared *p = arg;
+    (void)n_threads;
+    if (thread == 0)
+        p->touched = ht_pages_touch(p->scratch, scratch_total(p->c)) &&
+                     (!p->kv || ht_pages_touch(p->kv, p->c->kv_bytes));
+}
+
 static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan *plan,
                                       const struct ht_limits *l, struct ht_prepared **out,
                                       struct hearth_error *err) {
@@ -214,9 +223,10 @@ static enum hearth_status cpu_prepare(struct ht_backend *b, const struct ht_plan
         st = ht_fail_nomem(err, scratch_total(c), "scratch");
     } else if (c->kv_bytes && !(p->kv = ht_pages_alloc(c->kv_bytes))) {
         st = ht_fail_nomem(err, c->kv_bytes, "KV pages");
-    } else if (l->prefault && (!ht_pages_touch(p->scratch, scratch_total(c)) ||
-                               (p->kv && !ht_pages_touch(p->kv, c->kv_bytes)))) {
-        st = ht_fail_nomem(err, scratch_total(c) + c->kv_bytes, "scratch and KV pages");
+    } else if (l->prefault) {
+        ht_team_run(b->team, touch_pages, p);
+        if (!p->touched)
+            st = ht_fail_nomem(err, scratch_total(c) + c->kv_bytes, "scratch and KV pages");
     }
     if (st == HEARTH_OK && l->repack) st = ht_cpu_repack(p, err);
     if (st != HEARTH_OK) {

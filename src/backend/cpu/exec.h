@@ -173,6 +173,7 @@ struct ht_prepared {
     struct ht_backend *backend;
     struct ht_compiled *c;
     uint8_t *scratch, *kv, *threads; // pages
+    bool touched;                    // the system has given them all (prefault)
     uint8_t *packed;                 // repacked weights, or NULL
     uint8_t **matrix;                // [n_weights]: each one's place in them, or NULL; or NULL
     uint64_t scratch_total;
