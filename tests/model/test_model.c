@@ -409,7 +409,8 @@ static void test_rope_yarn(void **state) {
     } rows[] = {{"qwen2.rope.scaling.yarn_log_multiplier", 1, 1, 0.5},
                 {"qwen2.rope.scaling.yarn_log_multiplier", 0.5f, 1.1386294361 / 1.0693147181, 2},
                 {"qwen2.rope.scaling.yarn_log_multiplier", 0, 1.1386294361, 1},
-                {"qwen2.rope.scaling.yarn_attn_factor", 1, 1, 3},
+                {"qwen2.rope.scaling.yarn_attn_factor", 1, 1.1386294361, 3}, // not set
+                {"qwen2.rope.scaling.yarn_attn_factor", 0.5f, 0.5, 3},
                 {"qwen2.rope.scaling.yarn_attn_factor", 1.25f, 1.25, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct tiny_edit more[] = {
