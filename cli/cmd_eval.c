@@ -27,8 +27,8 @@ static const struct option text_options[] = {
     {"--file", "-f", "FILE", OPTION_TEXT, AT(file), 0, 0, NULL, NULL,
      "text whose perplexity is wanted; - is standard input. It is cut into windows of --ctx "
      "tokens [512]; in each, the tokens of the second half but its first are scored, each after "
-     "all before it "
-     "in its window. The begin token takes the first place of a window where the model has one"},
+     "all before it in its window. The begin token takes the first place of a window where the "
+     "model has one"},
 };
 static const struct option_group text_group = {"Perplexity of a text", text_options, 1};
 static const struct option_group *const eval_groups[] = {&eval_group, &text_group, &group_engine,

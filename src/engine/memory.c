@@ -185,25 +185,14 @@ static bool shorter_fits(const struct refused *r, uint32_t n_seqs, uint32_t n_ct
     return fits(r, &l, n_seqs);
 }
 
-// The longest context, in 256s, that so many sequences could have; 0: none.
-static uint32_t longest_context(const struct refused *r, uint32_t n_seqs) {
-    uint32_t low = 0, high = (r->limits->max_ctx + 255) / 256; // low fits, high does not or is more
+// The most below `high` that would fit: sequences, or where n_seqs is not 0, 256s of a context of
+// that many; 0: not one.
+static uint32_t most_that_fits(const struct refused *r, uint32_t n_seqs, uint32_t high) {
+    uint32_t low = 0; // fits
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
-        if (shorter_fits(r, n_seqs, mid * 256))
-            low = mid;
-        else
-            high = mid;
-    }
-    return low * 256;
-}
-
-// Fewer sequences that would fit; 0: not one.
-static uint32_t fewer_sequences(const struct refused *r) {
-    uint32_t low = 0, high = r->n_seqs;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (shorter_fits(r, mid, r->limits->max_ctx))
+        if (n_seqs == 0 ? shorter_fits(r, mid, r->limits->max_ctx)
+                        : shorter_fits(r, n_seqs, mid * 256))
             low = mid;
         else
             high = mid;
@@ -215,7 +204,7 @@ static uint32_t fewer_sequences(const struct refused *r) {
 static void advise(const struct refused *r, const struct hearth_memory *m, char text[256]) {
     struct ht_limits whole = *r->limits, rows = whole, batch = whole;
     const char *kv = smaller_kv(r);
-    uint32_t n;
+    uint32_t n, n_256 = (r->limits->max_ctx + 255) / 256;
     whole.repack = false;
     rows.max_outputs = r->n_seqs < rows.max_outputs ? r->n_seqs : rows.max_outputs;
     if (batch.max_tokens > 512) batch.max_tokens = r->n_seqs > 512 ? r->n_seqs : 512;
@@ -230,11 +219,11 @@ static void advise(const struct refused *r, const struct hearth_memory *m, char 
     } else if (fits(r, &rows, r->n_seqs)) {
         snprintf(text, 256, "passes with logits of %u tokens (n_logits) would fit",
                  rows.max_outputs);
-    } else if ((n = fewer_sequences(r)) > 0) {
+    } else if ((n = most_that_fits(r, 0, r->n_seqs)) > 0) {
         snprintf(text, 256, "%u sequences at once (n_seqs, --seqs %u) would fit", n, n);
-    } else if ((n = longest_context(r, r->n_seqs)) > 0) {
+    } else if ((n = 256 * most_that_fits(r, r->n_seqs, n_256)) > 0) {
         snprintf(text, 256, "a context of %u (n_ctx, --ctx %u) would fit", n, n);
-    } else if (r->n_seqs > 1 && (n = longest_context(r, 1)) > 0) {
+    } else if (r->n_seqs > 1 && (n = 256 * most_that_fits(r, 1, n_256)) > 0) {
         snprintf(text, 256,
                  "one sequence with a context of %u (n_seqs and n_ctx, --seqs 1 --ctx %u) would "
                  "fit",

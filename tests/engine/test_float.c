@@ -81,6 +81,15 @@ static bool on_logits(void *user, hearth_request *request, uint32_t pos, const f
     return true;
 }
 
+// Behind the calls: the setting is as it was, and all went well. The test's own again from here on.
+static void check_kept(uint64_t setting, enum hearth_status status,
+                       const struct hearth_error *err) {
+    uint64_t after = get();
+    put(settings[0]);
+    if (status) fail_msg("%s", err->message);
+    assert_int_equal(after, setting);
+}
+
 // All between put and get runs under the setting: no assertion, which might print, in between.
 static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting,
                    struct record *r) {
@@ -124,11 +133,8 @@ static void answer(const char *backend, enum hearth_kv_type kv, uint64_t setting
     if (!status) status = hearth_engine_run(e, &err);
     hearth_engine_destroy(e);
     hearth_model_close(m);
-    uint64_t after = get();
-    put(settings[0]);
-    if (status) fail_msg("%s", err.message);
+    check_kept(r->setting, status, &err);
     assert_int_equal(refused, HEARTH_E_ARG);
-    assert_int_equal(after, r->setting);
     assert_int_equal(r->n_wrong, 0);
     assert_int_equal(r->n_tokens, N_GENERATED);
     assert_int_equal(r->n_rows, N_PROMPT + N_GENERATED - 1);
@@ -202,10 +208,7 @@ static void test_file(void **state) {
         if (!status) status = hearth_tokenizer_create(file, &t, &err);
         hearth_tokenizer_destroy(t);
         hearth_file_close(file);
-        uint64_t after = get();
-        put(settings[0]);
-        if (status) fail_msg("%s", err.message);
-        assert_int_equal(after, setting);
+        check_kept(setting, status, &err);
         assert_string_equal(text[i > 0], text[0]);
         assert_non_null(strstr(text[0], "[1.04488e-40,-1e-45,\"nan\",0.1]"));
     }
@@ -233,10 +236,7 @@ static void test_the_rest(void **state) {
         if (!status) metadata(file, text[i > 0], sizeof text[0]);
         if (!status) status = hearth_quantize(file, copy, "Q8_0", NULL, NULL, &err);
         hearth_file_close(file);
-        uint64_t after = get();
-        put(settings[0]);
-        if (status) fail_msg("%s", err.message);
-        assert_int_equal(after, setting);
+        check_kept(setting, status, &err);
         assert_string_equal(text[i > 0], text[0]);
         assert_non_null(strstr(text[0], "1e-05"));
         assert_true(n_checks > 0);

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/engine_internal.h"
-#include "model/model.h"
-#include "tiny.h"
+#include "loaded.h"
 
 enum { N_REQUESTS = 6, N_CTX = 160, N_ANSWER = 60 };
 
@@ -120,24 +118,12 @@ static void check_backend(const struct ht_plan *plan, const char *backend,
 
 static void test_preempt(void **state) {
     (void)state;
-    char path[] = "/tmp/hearth-preempt-XXXXXX";
-    struct hearth_error err;
-    struct ht_gguf *file = NULL;
-    struct ht_model *model = NULL;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    tiny_write(path, HT_Q8_0);
-    enum hearth_status s = ht_gguf_open(path, &file, &err);
-    if (!s) s = ht_model_load(file, NULL, &model, &err);
-    unlink(path);
-    if (s) fail_msg("%s", err.message);
+    struct loaded l = loaded_open(HT_Q8_0);
     for (int kv = 0; kv < HT_N_KV_TYPES; kv++) {
-        check_backend(ht_model_plan(model), "cpu", (enum hearth_kv_type)kv);
-        check_backend(ht_model_plan(model), "ref", (enum hearth_kv_type)kv);
+        check_backend(ht_model_plan(l.model), "cpu", (enum hearth_kv_type)kv);
+        check_backend(ht_model_plan(l.model), "ref", (enum hearth_kv_type)kv);
     }
-    ht_model_free(model);
-    ht_gguf_close(file);
+    loaded_close(&l);
 }
 
 int main(void) {

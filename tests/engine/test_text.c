@@ -4,13 +4,10 @@
 // whether these are shown or not. SentencePiece, whose first word of a text loses its space.
 #include "cmocka_all.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/engine_internal.h"
-#include "model/model.h"
-#include "tiny.h"
+#include "loaded.h"
 #include "unit/text_make.h"
 
 enum { BOS = 1, EOS = 2, BYTES = 3, THE = 259, END = 260, MOST = 8 };
@@ -99,25 +96,15 @@ static void test_prompts(void **state) {
                    {{THE, EOS}, 2},      {{BOS, THE, EOS, END}, 4}, {{EOS, END}, 2},
                    {{BOS, EOS, THE}, 3}, {{BYTES + 'x'}, 1},        {{THE, END, BYTES + 'x'}, 3}};
     static const int32_t next[] = {THE, EOS, END, BYTES + 'y', BYTES + ' '};
-    char path[] = "/tmp/hearth-text-XXXXXX";
     struct hearth_error err;
-    struct ht_gguf *file = NULL;
-    struct ht_model *model = NULL;
+    struct loaded l = loaded_open(HT_F32);
     struct ht_tokenizer *t = NULL;
     struct make *vocab = make_spm();
     assert_int_equal(make_name(vocab, "\xe2\x96\x81the", 1), THE);
     assert_int_equal(make_name(vocab, "<|end|>", 3), END);
     assert_int_equal(make_name(vocab, "more", 1), TINY_VOCAB - 1);
     if (make_load(vocab, &t, &err)) fail_msg("%s", err.message);
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    tiny_write(path, HT_F32);
-    enum hearth_status s = ht_gguf_open(path, &file, &err);
-    if (!s) s = ht_model_load(file, NULL, &model, &err);
-    unlink(path);
-    if (s) fail_msg("%s", err.message);
-    struct hearth_engine *e = make_engine(ht_model_plan(model), t);
+    struct hearth_engine *e = make_engine(ht_model_plan(l.model), t);
     for (size_t p = 0; p < sizeof prompts / sizeof *prompts; p++)
         for (size_t k = 0; k < sizeof next / sizeof *next; k++)
             for (int show = 0; show < 2; show++)
@@ -125,8 +112,7 @@ static void test_prompts(void **state) {
     ht_engine_destroy(e);
     ht_tokenizer_free(t);
     make_free(vocab);
-    ht_model_free(model);
-    ht_gguf_close(file);
+    loaded_close(&l);
 }
 
 int main(void) {
