@@ -75,9 +75,9 @@ static enum ht_cpu_level highest_level(void) {
     bool f = has(b7, 16), dq = has(b7, 17), bw = has(b7, 30), vl = has(b7, 31);
     if (!f || !dq || !bw || !vl) return without_512;
     if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) a71 = 0;
-    if (!has(c7, 11)) return HT_CPU_AVX512;               // VNNI
-    if (!has(a71, 5)) return HT_CPU_AVX512VNNI;           // BF16
-    bool amx = has(d7, 22) && has(d7, 24) && has(d7, 25); // BF16, TILE, INT8
+    if (!has(c7, 11)) return HT_CPU_AVX512;                    // VNNI
+    if (!has(a71, 5) || !has(c7, 1)) return HT_CPU_AVX512VNNI; // BF16, VBMI
+    bool amx = has(d7, 22) && has(d7, 24) && has(d7, 25);      // BF16, TILE, INT8
     return amx && may_use_tiles(saved) ? HT_CPU_AMX : HT_CPU_AVX512BF16;
 }
 

@@ -18,6 +18,7 @@
 #define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
 // In two passes, where one is for many tokens; two of two take half as long again as a panel.
 #define STREAM_Q5_K_MOST (STREAM_TOKENS < 6 ? STREAM_TOKENS : 12)
+#define STREAM_Q5_1      (STREAM_TOKENS < 4 ? STREAM_TOKENS : 4) // which hardly any file has
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -194,6 +195,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 INLINE uint32_t stream_limit(const uint32_t f) {
     if (f == HT_Q8_0) return STREAM_TOKENS;
     if (f == HT_Q5_K) return STREAM_Q5_K;
+    if (f == HT_Q5_1) return STREAM_Q5_1;
     if (f == HT_Q4_0 && FOURS) return STREAM_FEW; // of what does not go by fours
     return shape_of(f).step < 4 || f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
 }

@@ -267,6 +267,36 @@ INLINE void raw_half(const uint32_t f, const struct rows *w, uint32_t step, cons
     }
 }
 
+#ifndef IQ3_LOOKUP // else in the instruction set's header, with entries in an order of its own
+// A step's 16 indices, by their bytes and ninth bits, become their entries of ht_iq3_grid: r[2 d]
+// holds those of weights 16 d .. and 16 d + 8 .., r[2 d + 1] of 16 d + 4 .. and 16 d + 12 ...
+INLINE void iq3_entries(const vi low[4], vi ninth, vi *r) {
+    uint16_t index[16 * LANES];
+    uint64_t entries[4 * LANES];
+    ninth = (ninth & 0xffff) | ninth << 14; // an index and the next but one, 16 bits apart
+    UNROLL(4)
+    for (int d = 0; d < 4; d++) {
+        vi even = d < 2 ? ninth << (8 - 4 * d) : (vi)((vu32)ninth >> (4 * d - 8));
+        vi odd = d < 2 ? ninth << (7 - 4 * d) : (vi)((vu32)ninth >> (4 * d - 7));
+        r[2 * d] = merge(low[d] & 0xff00ff, even, splat_int(0x1000100));
+        r[2 * d + 1] = merge((vi)((vu16)low[d] >> 8), odd, splat_int(0x1000100));
+    }
+    __builtin_memcpy(index, r, sizeof index);
+    UNROLL(4)
+    for (int i = 0; i < 4 * LANES; i++) // four at a time, since stores are what it waits for
+        entries[i] = ht_iq3_grid[index[4 * i]] | (uint64_t)ht_iq3_grid[index[4 * i + 1]] << 16 |
+                     (uint64_t)ht_iq3_grid[index[4 * i + 2]] << 32 |
+                     (uint64_t)ht_iq3_grid[index[4 * i + 3]] << 48;
+    __builtin_memcpy(r, entries, sizeof entries);
+}
+// The four weights of entry `at`, each in a byte's lower half.
+INLINE vi iq3_values(const vi *r, const int at) {
+    vi e = r[at / 4 * 2 + at % 2], then = (vi)((vu16)e >> 4);
+    return at % 4 < 2 ? merge(then << 16, e, splat_int(0xffff))
+                      : merge((vi)((vu32)e >> 16), then, splat_int(-0x10000));
+}
+#endif
+
 // A step's bytes: at most 2 * HALF vectors.
 INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi *high, vi *r) {
     switch (f) {
@@ -300,9 +330,9 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
         raw_half(f, w, step, 1, high, r + HALF);
         break;
     case HT_IQ3_S:
-        load(1, w, 2 + 16 * step, r);     // 16 indices, for two blocks
-        load(1, w, 66 + 8 * step, r + 4); // r[6], r[7]: their signs
-        r[8] = (vi)((vu32)(step < 2 ? high[2] : high[3]) >> step % 2 * 16); // their ninth bits
+        load(1, w, 2 + 16 * step, r + 12); // 16 indices, for two blocks
+        load(1, w, 66 + 8 * step, r + 8);  // r[10], r[11]: their signs
+        iq3_entries(r + 12, (vi)((vu32)(step < 2 ? high[2] : high[3]) >> step % 2 * 16), r);
         break;
     case HT_TQ1_0: // r[0 .. 11]: qs
         load(3, w, 0, r);
@@ -339,16 +369,10 @@ INLINE vi digits(const vi *r, const int j, const int i) {
     return i < 4 ? digit(r[8 + i], 4) : digit(r[15], i - 4);
 }
 
-// Four weights by an index of nine bits, and their signs.
+// Four weights of an entry, as 16 + value, or minus it: values are odd, so that 16 - v is v ^ 14.
 INLINE vi iq3(const vi *r, const int j, const int i) {
     const int at = 8 * j + i; // of the step's 16
-    vi index = field(r[at / 4], at % 4 * 8, 8) | field(r[8], at, 1) << 8;
-    vi e = gather(ht_iq3_grid, index);
-    vi value = (e & 7) | (e & (7 << 3)) << 5 | (e & (7 << 6)) << 10 | (e & (7 << 9)) << 15;
-    value = value + value + bytes(1);
-    vi sign = fifth_bits((vi)((vu32)r[6 + at / 8] >> at % 8 / 2 * 8), at % 2); // 16 where minus
-    vi minus = (vi)((vu8)sign == (vu8)bytes(16));
-    return (vi)((vu8)(value ^ minus) - (vu8)minus + (vu8)bytes(16));
+    return bits(iq3_values(r, at), 0, 15) ^ by_bits(r[10 + at / 8], at % 8, 14, 16);
 }
 
 // Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
@@ -392,7 +416,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_Q4_0:
     case HT_Q4_1: return nibbles(r, i);
     case HT_Q5_0:
-    case HT_Q5_1: return nibbles(r, i) | fifth_bits(r[4], i);
+    case HT_Q5_1: return nibbles(r, i) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);
     case HT_IQ4_NL:
     case HT_IQ4_XS: return lookup(iq4_table[CODES_SIGNED], nibbles(r, i));

@@ -98,18 +98,13 @@ INLINE vi lookup(const int8_t *table, vi index) {
     return (vi)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)index);
 }
 
-// table[index]
-INLINE vi gather(const uint16_t *table, vi index) {
-    return (vi){table[index[0]], table[index[1]], table[index[2]], table[index[3]]};
-}
-
-// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
-INLINE vi fifth_bits(vi qh, const int i) {
+// A byte for each of bits 4 i .. 4 i + 3 of each lane: `set` or `clear`.
+INLINE vi by_bits(vi x, const int i, const int set, const int clear) {
     static const uint8_t first[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
     uint8x16_t at = vaddq_u8(vld1q_u8(first), vdupq_n_u8((uint8_t)(i / 2)));
     uint8x16_t bit = vreinterpretq_u8_u32(vdupq_n_u32(i % 2 ? 0x80402010u : 0x08040201u));
-    uint8x16_t set = vtstq_u8(vqtbl1q_u8((uint8x16_t)qh, at), bit);
-    return (vi)vandq_u8(set, vdupq_n_u8(16));
+    uint8x16_t ones = vtstq_u8(vqtbl1q_u8((uint8x16_t)x, at), bit);
+    return (vi)vbslq_u8(ones, vdupq_n_u8((uint8_t)set), vdupq_n_u8((uint8_t)clear));
 }
 
 #endif

@@ -45,12 +45,12 @@
 // many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, and of
 // floats, its tiles of codes with a scale for each 32, how the names of the packers of Q4_0 and
 // Q4_K begin, and of those of repacked ones, and their tiles, what packs and multiplies repacked
-// Q8_0, how the names of some packers and of its streams begin and how many tokens those take
+// Q8_0, how the names of some packers begin, that of IQ3_S, how those of its streams begin and how many tokens those take
 // (q8.h), the stream of F16, and how it computes BF16: bytes of an activation, what makes them, the
 // rest, and repacked.
 #define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, floats, t32,    \
-              t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, stream,     \
-              most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                             \
+              t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, iq3_s,      \
+              stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                     \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
@@ -68,7 +68,7 @@
                    [HT_BF16] = LIST bf16,                                                          \
                    ROW_Q4_0(q4_packs, t4, stream, most),                                           \
                    ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
-                   OTHER_FORMATS(t32, t32_min, packs, stream, most, most_q8_0)},                   \
+                   OTHER_FORMATS(t32, t32_min, packs, iq3_s, stream, most, most_q8_0)},            \
         .repacked = {REPACKED_FORMATS(t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile,      \
                                       pass_q4, pass_q8, slow, floats, __VA_ARGS__)},               \
     }
@@ -78,13 +78,14 @@
 
 LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8,
       16, tile_32, tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, ht_one, 8, 12, ht_one_f16, 4,
-      ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),
-      ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
+      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, pack_iq3_s, ht_one, 8, 12,
+      ht_one_f16, 4, ht_act_bf16_f32_avx512,
+      (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), ht_repacked_pack_bf16,
+      ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
 LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
-      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, stream, 8, 16,
-      ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
+      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_vbmi_iq3_s, stream,
+      8, 16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       ALL_TOKENS);
@@ -93,8 +94,8 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, 
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
 LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_one, 8, 8, ht_one_f16, 2,
-      ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
+      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_vbmi_iq3_s, ht_one, 8, 8, ht_one_f16,
+      2, ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       16);
 
@@ -127,7 +128,7 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
 
 LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32_amx,
       tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
-      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, ht_one, 8, 16, ht_one_f16, 2,
+      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, ht_vbmi_iq3_s, ht_one, 8, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
        HT_STREAM_BF16_AMX),

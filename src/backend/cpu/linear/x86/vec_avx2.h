@@ -219,18 +219,15 @@ INLINE vi lookup(const int8_t *table, vi index) {
     return (vi)_mm256_shuffle_epi8(t, (__m256i)index);
 }
 
-// table[index], with whatever lies behind in the upper 16 bits.
-INLINE vi gather(const uint16_t *table, vi index) {
-    return (vi)_mm256_i32gather_epi32((const void *)table, (__m256i)index, 2);
-}
-
-// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
-INLINE vi fifth_bits(vi qh, const int i) {
+// A byte for each of bits 4 i .. 4 i + 3 of each lane: `set` or `clear`.
+INLINE vi by_bits(vi x, const int i, const int set, const int clear) {
     __m128i first = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
     __m256i at = _mm256_broadcastsi128_si256(_mm_add_epi8(first, _mm_set1_epi8((char)(i / 2))));
     __m256i bit = _mm256_set1_epi32(i % 2 ? (int)0x80402010 : 0x08040201);
-    __m256i set = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)qh, at), bit);
-    return (vi)_mm256_and_si256(_mm256_cmpeq_epi8(set, bit), _mm256_set1_epi8(16));
+    __m256i ones = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)x, at), bit);
+    ones = _mm256_cmpeq_epi8(ones, bit);
+    return (vi)_mm256_xor_si256(_mm256_and_si256(ones, _mm256_set1_epi8((char)(set ^ clear))),
+                                _mm256_set1_epi8((char)clear));
 }
 
 #endif

@@ -275,18 +275,65 @@ INLINE vi lookup(const int8_t *table, vi index) {
     return (vi)_mm512_shuffle_epi8(t, (__m512i)index);
 }
 
-// table[index], with whatever lies behind in the upper 16 bits.
-INLINE vi gather(const uint16_t *table, vi index) {
-    return (vi)_mm512_i32gather_epi32((__m512i)index, (const void *)table, 2);
-}
-
-// Bits 4 i .. 4 i + 3 of each lane, each as bit 4 of its byte.
-INLINE vi fifth_bits(vi qh, const int i) {
+// Bits 4 i .. 4 i + 3 of each lane, one a byte.
+INLINE __mmask64 bit_mask(vi x, const int i) {
     __m128i first = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
     __m512i at = _mm512_broadcast_i32x4(_mm_add_epi8(first, _mm_set1_epi8((char)(i / 2))));
     __m512i bit = _mm512_set1_epi32(i % 2 ? (int)0x80402010 : 0x08040201);
-    __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)qh, at), bit);
-    return (vi)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
+    return _mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)x, at), bit);
 }
+
+// A byte for each of bits 4 i .. 4 i + 3 of each lane: `set` or `clear`.
+INLINE vi by_bits(vi x, const int i, const int set, const int clear) {
+    return (vi)_mm512_mask_blend_epi8(bit_mask(x, i), _mm512_set1_epi8((char)clear),
+                                      _mm512_set1_epi8((char)set));
+}
+
+#ifdef __AVX512VBMI__
+#define IQ3_LOOKUP
+// r[2 d], r[2 d + 1]: lower and upper bytes of the entries of indices 4 d .. 4 d + 3 of each lane.
+// A table of 128 bytes fills two registers, so each quarter of the indices looks into its own.
+INLINE void iq3_entries(const vi low[4], vi ninth, vi *r) {
+    __m512i half[2][8]; // lower, upper bytes of 64 entries each
+    UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        __m512i a = _mm512_loadu_si512(ht_iq3_grid + 64 * i);
+        __m512i b = _mm512_loadu_si512(ht_iq3_grid + 64 * i + 32);
+        __m512i x = _mm512_packus_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)),
+                                        _mm512_and_si512(b, _mm512_set1_epi16(255)));
+        __m512i y = _mm512_packus_epi16(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
+        const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+        half[0][i] = _mm512_permutexvar_epi64(order, x);
+        half[1][i] = _mm512_permutexvar_epi64(order, y);
+    }
+    UNROLL(4)
+    for (int d = 0; d < 4; d++) {
+        __m512i index = (__m512i)low[d];
+        __mmask64 eighth = _mm512_movepi8_mask(index), last = bit_mask(ninth, d);
+        const __mmask64 quarter[4] = {~(eighth | last), eighth & ~last, last & ~eighth,
+                                      eighth & last};
+        UNROLL(2)
+        for (int h = 0; h < 2; h++) {
+            __m512i x = index;
+            UNROLL(4)
+            for (int t = 0; t < 4; t++)
+                x = _mm512_mask2_permutex2var_epi8(half[h][2 * t], x, quarter[t],
+                                                   half[h][2 * t + 1]);
+            r[2 * d + h] = (vi)x;
+        }
+    }
+}
+// The four weights of entry `at`, each in a byte's lower half: value 0 stands in the lower byte,
+// 1 in the upper one, 2 and 3 behind them.
+INLINE vi iq3_values(const vi *r, const int at) {
+    const char b = (char)(at % 4 * 8);
+    const __m512i lower = _mm512_broadcastq_epi64(_mm_setr_epi8(
+        b, 0, (char)(b + 4), 0, (char)(b + 32), 0, (char)(b + 36), 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m512i upper = _mm512_slli_epi16(lower, 8);
+    const vi *e = r + at / 4 * 2;
+    __m512i x = _mm512_multishift_epi64_epi8(lower, (__m512i)e[0]);
+    return (vi)_mm512_mask_multishift_epi64_epi8(x, 0xaaaaaaaaaaaaaaaa, upper, (__m512i)e[1]);
+}
+#endif
 
 #endif
