@@ -173,13 +173,17 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     return code ? code : end_work(b, t, r);
 }
 
+static int no_place(uint32_t n_prompt) {
+    return fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
+}
+
 // Says what kept sequences from what was to be measured.
 static int check_lanes(const struct lane *lanes, size_t n, size_t n_started, uint32_t n_prompt) {
     struct hearth_error err = {HEARTH_OK, ""};
     for (size_t i = 0; i < n; i++)
         if (hearth_request_error(lanes[i].request, &err)) return fail_error(&err);
     if (n_started == n) return EXIT_FINE;
-    return fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
+    return no_place(n_prompt);
 }
 
 // Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
@@ -418,6 +422,7 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     // The first sequences generate while the last ones still read their depth.
     more += 4 + (uint32_t)((uint64_t)seqs * (depth + 1) / o.n_batch) * 2;
     if (!o.n_ctx) o.n_ctx = depth + (most + 1 > more ? most + 1 : more);
+    if (most && o.n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
     struct hearth_memory memory;
     struct hearth_error err = {HEARTH_OK, ""};
     if (o.repack) {
