@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The shared library exports hearth_* and nothing else, and all that the public header declares; the
-# library has no writable data. (Tables of pointers lie in .data.rel.ro, which the loader makes
-# read-only.) And its objects call nothing that takes memory unseen, prints, or ends the program.
+# Both libraries' names are hearth_* and nothing else, and all that the public header declares; they
+# have no writable data. (Tables of pointers lie in .data.rel.ro, which the loader makes
+# read-only.) And their objects call nothing that takes memory unseen, prints, or ends the program.
 # usage: tools/check_symbols.sh BUILD
 set -euo pipefail
 
@@ -25,7 +25,15 @@ if [ -n "$differ" ]; then
     bad=1
 fi
 
-strange=$(nm -A --defined-only -g "$build/libhearth.a" | awk '$NF !~ /^(ht|hearth)_/')
+differ=$(nm --defined-only -g "$build/libhearth.a" | awk 'NF == 3 { print $NF }' | sort | comm -3 - \
+    <(echo "$exported") || true)
+if [ -n "$differ" ]; then
+    echo "check_symbols: libhearth.a and libhearth.so differ:" $differ >&2
+    bad=1
+fi
+
+rooms=$(find "$build/src" -name 'libht_*.a' | sort)
+strange=$(nm -A --defined-only -g $rooms | awk 'NF > 1 && $NF !~ /^(ht|hearth)_/')
 if [ -n "$strange" ]; then
     sed 's/^/check_symbols: a name without ht_ or hearth_ in front: /' <<<"$strange" >&2
     bad=1
@@ -43,7 +51,7 @@ if [ -n "$writable" ]; then
     bad=1
 fi
 # As the linker sees it, so that nothing hides in a macro.
-called=$(nm -A -u "$build/libhearth.a" | sed 's/^.*:\([^:]*\.o\): *U /\1 /' | awk '
+called=$(nm -A -u $rooms | sed 's/^.*:\([^:]*\.o\): *U /\1 /' | awk '
     BEGIN {
         n = split("malloc calloc realloc free strdup strndup asprintf posix_memalign qsort", a, " ")
         for (i = 1; i <= n; i++) memory[a[i]] = 1
