@@ -57,12 +57,7 @@ def metadata(mk, n_layers, file_type, tokenizer):
             ] + mk.tokenizer(tokenizer, VOCAB, 'qwen3')
 
 
-def n_bytes(dims, kind):
-    length, size = BLOCK[kind]
-    return math.prod(dims) // length * size
-
-
-def weights(mk, g, name, dims, kind):
+def weights(blocks, g, name, dims, kind):
     """The bytes of a tensor, a part at a time."""
     if len(dims) == 1:
         yield (1 + 0.1 * g.standard_normal(dims[0], dtype='f4')).tobytes()
@@ -70,8 +65,35 @@ def weights(mk, g, name, dims, kind):
     std = 1.0 if 'embd' in name else dims[0] ** -0.5
     rows, left = 4096, math.prod(dims) // dims[0]
     while left > 0:
-        yield mk.blocks(g, kind, dims[0] * min(rows, left), std)
+        yield blocks(g, kind, dims[0] * min(rows, left), std)
         left -= rows
+
+
+def write(out, mk, meta, listed, blocks, kinds, sizes):
+    """A file of the tensors listed as (name, dimensions, type). blocks(generator, type, n, deviation):
+    n weights; kinds: the types' numbers in files, sizes: weights and bytes of a block."""
+    import numpy
+    kinds, sizes = {'f32': 0} | kinds, {'f32': (1, 4)} | sizes
+    g = numpy.random.default_rng(1)
+
+    def n_bytes(dims, kind):
+        length, size = sizes[kind]
+        return math.prod(dims) // length * size
+
+    head = struct.pack('<4sIQQ', b'GGUF', 3, len(listed), len(meta))
+    head += b''.join(mk.kv(key, value) for key, value in meta)
+    at = 0
+    for name, dims, kind in listed:
+        head += mk.gstr(name) + struct.pack('<I', len(dims)) + struct.pack(f'<{len(dims)}Q', *dims)
+        head += struct.pack('<IQ', kinds[kind], at)
+        at += -(-n_bytes(dims, kind) // 32) * 32
+    with open(out, 'wb') as f:
+        f.write(head + b'\0' * (-len(head) % 32))
+        for name, dims, kind in listed:
+            for part in weights(blocks, g, name, dims, kind):
+                f.write(part)
+            f.write(b'\0' * (-n_bytes(dims, kind) % 32))
+    print(f'{out}: {len(listed)} tensors, {at / 1e6:.0f} MB of weights')
 
 
 def main():
@@ -84,24 +106,8 @@ def main():
     a = parser.parse_args()
     sys.path.insert(0, a.mkgguf)
     import mkgguf as mk
-    import numpy
-    g = numpy.random.default_rng(1)
-    listed = list(tensors(a.layers, a.type))
-    meta = metadata(mk, a.layers, a.type, a.tokenizer)
-    head = struct.pack('<4sIQQ', b'GGUF', 3, len(listed), len(meta))
-    head += b''.join(mk.kv(key, value) for key, value in meta)
-    at = 0
-    for name, dims, kind in listed:
-        head += mk.gstr(name) + struct.pack('<I', len(dims)) + struct.pack(f'<{len(dims)}Q', *dims)
-        head += struct.pack('<IQ', mk.TYPE_ID[kind], at)
-        at += -(-n_bytes(dims, kind) // 32) * 32
-    with open(a.out, 'wb') as f:
-        f.write(head + b'\0' * (-len(head) % 32))
-        for name, dims, kind in listed:
-            for part in weights(mk, g, name, dims, kind):
-                f.write(part)
-            f.write(b'\0' * (-n_bytes(dims, kind) % 32))
-    print(f'{a.out}: {len(listed)} tensors, {at / 1e6:.0f} MB of weights')
+    write(a.out, mk, metadata(mk, a.layers, a.type, a.tokenizer), list(tensors(a.layers, a.type)),
+          blocks=mk.blocks, kinds=mk.TYPE_ID, sizes=BLOCK)
 
 
 if __name__ == '__main__':

@@ -38,6 +38,8 @@ FLAGS = {
 BENCH_FORM = {'-rtr': '-rtr 1 -mmp 0', '-thp': '-thp 1', '-mqkv': '-mqkv 1'}
 
 FORMATS = {'q8_0': 'Q8_0', 'q4_0': 'Q4_0', 'q4_k_m': 'Q4_K_M', 'f16': 'F16', 'bf16': 'BF16'}
+OTHERS = ('q4_1 q5_0 q5_k q6_k q3_k q2_k iq4_nl iq4_xs iq3_s mxfp4 tq1_0 tq2_0').split()
+FORMATS |= {fmt: fmt.upper() for fmt in OTHERS}
 WORDS = 'the of and to in is that for it as with on'.split()  # each is one token
 BENCHED = 'generate', 'prompt', 'seqs'  # kinds of rows that `hearth bench` measures
 SPARE = 48 * 2**20  # what a run may take beside the file and the KV
@@ -70,11 +72,14 @@ def make_rows():
         for seqs, llama, ik in ((8, 5, 3), (16, 5, 5), (32, 6, 6)):
             add(f'seqs-{seqs}', f'{seqs} sequences', 'seqs', fmt, (None, llama, ik), n=32,
                 depth=128, seqs=seqs, reps=1)
-    none = None, None, None  # experts have no bars
+    none = None, None, None  # experts and other formats have no bars
     add('generate-moe', 'generate 64, experts', 'generate', 'q4_k_m', none, shape='moe', n=64)
     add('prompt-512-moe', 'prompt of 512, experts', 'prompt', 'q4_k_m', none, shape='moe', n=512)
     add('seqs-8-moe', '8 sequences, experts', 'seqs', 'q4_k_m', none, shape='moe', n=32, depth=128,
         seqs=8, reps=1)
+    for fmt in OTHERS:
+        add('other-generate', 'generate 64', 'generate', fmt, none, n=64)
+        add('other-prompt-512', 'prompt of 512', 'prompt', fmt, none, n=512)
     add('first-token', 'start to first token, prompt of 512', 'run', 'q4_k_m', (None, 0.25, 0.5),
         unit='ms', n=1, better='less')
     add('memory', 'peak memory, 512 + 128, context 4096', 'run', 'q4_0', (1, 0.6, 1), unit='MB',

@@ -354,13 +354,21 @@ static const int8_t fp4_table[2][16]
     __attribute__((aligned(16))) = {{16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
                                     {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}};
 
+#ifndef THIRDS // else in the instruction set's header
+// Of signed bytes: 0 to -43, 1 to 42, 2 above.
+INLINE vi thirds(vi x) {
+    vi one = (vi)((vs8)x > (vs8)bytes(-43)), two = (vi)((vs8)x > (vs8)bytes(42)); // 0 or -1
+    return (vi)((vu8)bytes(0) - (vu8)one - (vu8)two);
+}
+#endif
+
 // Digit n of bytes that hold base-3 fractions: x = byte * 3^n modulo 256, the digit is x * 3 / 256.
+// All of it less 128, since signed bytes compare faster; three times 128 is as much modulo 256.
 INLINE vi digit(vi byte, const int n) {
-    vu8 x = (vu8)byte;
+    vu8 x = (vu8)(byte ^ bytes(128));
     UNROLL(4)
     for (int i = 0; i < n; i++) x = x + x + x;
-    vi one = (vi)(x >= (vu8)bytes(86)), two_more = (vi)(x >= (vu8)bytes(171));
-    return (one & bytes(1)) + (two_more & bytes(1));
+    return thirds((vi)x);
 }
 
 INLINE vi digits(const vi *r, const int j, const int i) {

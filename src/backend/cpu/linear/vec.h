@@ -22,6 +22,7 @@ typedef int32_t vi VECTOR;
 typedef uint32_t vu32 VECTOR;
 typedef uint16_t vu16 VECTOR;
 typedef uint8_t vu8 VECTOR;
+typedef int8_t vs8 VECTOR;
 typedef float vf VECTOR;
 
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows

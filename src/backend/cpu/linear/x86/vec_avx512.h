@@ -289,6 +289,15 @@ INLINE vi by_bits(vi x, const int i, const int set, const int clear) {
                                       _mm512_set1_epi8((char)set));
 }
 
+#define THIRDS
+INLINE vi thirds(vi x) {
+    const __m512i one = _mm512_set1_epi8(1);
+    __mmask64 first = _mm512_cmpgt_epi8_mask((__m512i)x, _mm512_set1_epi8(-43));
+    __mmask64 second = _mm512_cmpgt_epi8_mask((__m512i)x, _mm512_set1_epi8(42));
+    __m512i digit = _mm512_maskz_mov_epi8(first, one);
+    return (vi)_mm512_mask_add_epi8(digit, second, digit, one);
+}
+
 #ifdef __AVX512VBMI__
 #define IQ3_LOOKUP
 // r[2 d], r[2 d + 1]: lower and upper bytes of the entries of indices 4 d .. 4 d + 3 of each lane.
