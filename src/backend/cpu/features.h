@@ -12,7 +12,7 @@ enum ht_cpu_level {
     HT_CPU_AVX2VNNI,     // + AVX-VNNI (vpdpbusd on 256 bits)
     HT_CPU_AVX512,       // AVX2 + AVX-512 F, BW, DQ, VL
     HT_CPU_AVX512VNNI,   // + VNNI
-    HT_CPU_AVX512BF16,   // + BF16
+    HT_CPU_AVX512BF16,   // + BF16, VBMI
     HT_CPU_AMX,          // + AMX-TILE, AMX-INT8, AMX-BF16, which the system must allow
     HT_CPU_NEON,         // AArch64 base
     HT_CPU_NEON_DOTPROD, // + dotprod

@@ -7,9 +7,6 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// Q4_0 is read four blocks at a time (rows.h).
-#define FOURS (LANES == 16)
-
 // Most formats' streams take so many tokens: code for more is not worth its size, but of Q8_0.
 // Those that are read in steps of four blocks or more run out of registers, and of code size,
 // earlier; so does Q5_K.
@@ -143,11 +140,48 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
     }
 }
 
+// Blocks that are left of rows of no whole number of fours, added to sums that are there already.
+INLINE void last_blocks(const uint32_t f, uint32_t n_blocks, struct rows *w, const uint8_t *act,
+                        const struct ht_tile_args *t, float *to) {
+    for (; n_blocks > 0; n_blocks--, act += sizeof(struct ht_act_q8)) {
+        vf scale, min;
+        vi r[8], code[8];
+        scales(f, w, &scale, &min);
+        raw(f, w, 0, NULL, r);
+        UNROLL(8)
+        for (int c = 0; c < 8; c++) code[c] = codes(f, r, 0, c);
+        for (uint32_t i = 0; i < t->n_tokens; i++) {
+            const struct ht_act_q8 *a = act_of(act, t->act_stride, i);
+            float *y = to + i * t->to_stride;
+            vi sum = start(f, a->bias);
+            UNROLL(8)
+            for (uint32_t c = 0; c < 8; c++) {
+                vi q = broadcast4(a->q + 4 * c);
+                sum = shape_of(f).offset > 0 ? dot4_small(sum, code[c], q) : dot4(sum, code[c], q);
+            }
+            store_floats(y, fold(load_floats(y), sum, scale, back_of(scale), a->scale));
+        }
+        rows_advance(w, shape_of(f).unit_bytes);
+    }
+}
+#ifndef WHOLE_FOURS // else the level streams no rows that have such
+#define LAST_BLOCKS(id, name)                                                                      \
+    static __attribute__((noinline, unused)) void last_##name(                                     \
+        uint32_t n_blocks, struct rows *w, const uint8_t *act, const struct ht_tile_args *t,       \
+        float *to) {                                                                               \
+        last_blocks(id, n_blocks, w, act, t, to);                                                  \
+    }
+LAST_BLOCKS(HT_Q4_0, q4_0)
+LAST_BLOCKS(HT_IQ4_NL, iq4_nl)
+LAST_BLOCKS(HT_MXFP4, mxfp4)
+#undef LAST_BLOCKS
+#endif
+
 // n tokens x 32 rows over a chunk, out of the file's bytes.
 INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t) {
-    const struct shape s = shape_of(f);
-    const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
+    const struct shape s = shape_of(f), base = base_shape(base_of(f));
+    const size_t n_bytes = (size_t)(t->n_k / base.unit) * base.unit_bytes;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
         struct rows q = rows_of(w, row_bytes, s.unit_bytes, t->n_k / s.unit);
@@ -158,7 +192,8 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
         vf y[STREAM_TOKENS];
         UNROLL(16)
         for (uint32_t i = 0; i < n; i++) y[i] = load_floats(from + i * t->from_stride);
-        for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
+        uint32_t left = t->n_k;
+        for (; left >= s.unit; left -= s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
             scales(f, &q, scale, min);
@@ -174,7 +209,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
                 }
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
-                if (f == Q4_0_FOURS) scales_of_fours(r, scale);
+                if (f != base_of(f)) scales_of_fours(base_of(f), r, scale);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
                     if (n <= STREAM_NARROW)
@@ -187,6 +222,14 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
         }
         UNROLL(16)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
+#ifndef WHOLE_FOURS
+        if (f != base_of(f) && left > 0) {
+            ask(&asker, LANES * base.unit_bytes * (left / 32), 0, 1);
+            if (f == FOURS_OF(HT_Q4_0)) last_q4_0(left / 32, &q, act, t, to);
+            if (f == FOURS_OF(HT_IQ4_NL)) last_iq4_nl(left / 32, &q, act, t, to);
+            if (f == FOURS_OF(HT_MXFP4)) last_mxfp4(left / 32, &q, act, t, to);
+        }
+#endif
         ask_rest(&asker, n_bytes, LANES);
     }
 }
@@ -196,16 +239,21 @@ INLINE uint32_t stream_limit(const uint32_t f) {
     if (f == HT_Q8_0) return STREAM_TOKENS;
     if (f == HT_Q5_K) return STREAM_Q5_K;
     if (f == HT_Q5_1) return STREAM_Q5_1;
-    if (f == HT_Q4_0 && FOURS) return STREAM_FEW; // of what does not go by fours
-    return shape_of(f).step < 4 || f == Q4_0_FOURS ? STREAM_NARROW : STREAM_FEW;
+    return base_shape(base_of(f)).step < 4 ? STREAM_NARROW : STREAM_FEW;
 }
 
-INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
-                       const struct ht_tile_args *t) {
+// Whether n tokens' blocks are read four at a time, as far as they go (rows.h).
+INLINE bool by_fours(const uint32_t f, const uint32_t n) {
+    return LANES == 16 && n <= 2 && (f == HT_Q4_0 || f == HT_IQ4_NL || f == HT_MXFP4);
+}
+
+INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
+                    const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n)) stream(f, m < (n) ? 1 : (n), w, row_bytes, t);                               \
+        if (m >= (n))                                                                              \
+            stream(by_fours(f, n) ? FOURS_OF(f) : f, m < (n) ? 1 : (n), w, row_bytes, t);          \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);
@@ -219,27 +267,6 @@ INLINE void streams_as(const uint32_t f, const uint8_t *w, size_t row_bytes,
     default: break;
     }
 #undef STREAM_OF
-}
-
-// Q4_0 goes by fours but for rows that end within four blocks.
-INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
-                    const struct ht_tile_args *t) {
-    if (f != HT_Q4_0 || !FOURS) {
-        streams_as(f, w, row_bytes, t);
-        return;
-    }
-    if (t->n_k % 128 == 0) {
-        streams_as(Q4_0_FOURS, w, row_bytes, t);
-        return;
-    }
-    struct ht_tile_args some = *t;
-    for (uint32_t left = t->n_tokens; left > 0; left -= some.n_tokens) {
-        some.n_tokens = left > STREAM_FEW ? STREAM_FEW : left;
-        streams_as(f, w, row_bytes, &some);
-        some.act += some.n_tokens * some.act_stride;
-        some.from += some.n_tokens * some.from_stride;
-        some.to += some.n_tokens * some.to_stride;
-    }
 }
 
 #endif

@@ -40,7 +40,7 @@ INLINE vi start(const uint32_t f, int32_t bias) {
 // How many steps of four products of 127 by a format's codes, unsigned, fit in 16 bits, two by two
 // (half a block's, where it has a scale for each half); 0: none.
 INLINE uint32_t small_steps(const uint32_t f) {
-    switch (f) {
+    switch (base_of(f)) {
     case HT_Q4_0:
     case HT_Q4_1:
     case HT_Q4_K:

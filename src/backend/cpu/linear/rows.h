@@ -11,9 +11,10 @@
 #ifndef HT_LINEAR_ROWS_H
 #define HT_LINEAR_ROWS_H
 
-// Q4_0, four blocks at a time: 72 bytes that are turned whole, scales and all, since shuffles are
-// what a stream of few tokens waits for. It takes 18 registers.
-#define Q4_0_FOURS HT_N_FORMATS
+// A format of blocks of four bits, four at a time: their 68 or 72 bytes are turned whole, scales and
+// all, since shuffles, or bytes fetched one by one, are what a stream of few tokens waits for. It
+// takes 17 or 18 registers.
+#define FOURS_OF(f) (HT_N_FORMATS + (f))
 
 // What makes the level's codes of those of Q8_0: repacked ones are that already.
 #ifdef REPACKED
@@ -37,12 +38,15 @@ struct shape {
     int offset; // of the codes made here: a power of two, or 0
 };
 
-INLINE struct shape shape_of(const uint32_t f) {
+INLINE uint32_t base_of(const uint32_t f) {
+    return f < HT_N_FORMATS ? f : f - HT_N_FORMATS;
+}
+
+INLINE struct shape base_shape(const uint32_t f) {
     // Whole bytes and table values come signed where the level wants signed codes.
     const int byte = CODES_SIGNED ? 0 : 128, fp4 = FP4_SIGNED ? 0 : 16;
     switch (f) {
     case HT_Q4_0: return (struct shape){32, 18, 1, 32, false, 8};
-    case Q4_0_FOURS: return (struct shape){128, 72, 4, 32, false, 8};
     case HT_Q4_1: return (struct shape){32, 20, 1, 32, true, 0};
     case HT_Q5_0: return (struct shape){32, 22, 1, 32, false, 16};
     case HT_Q5_1: return (struct shape){32, 24, 1, 32, true, 0};
@@ -59,6 +63,12 @@ INLINE struct shape shape_of(const uint32_t f) {
     case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
     default: return (struct shape){32, 17, 1, 32, false, fp4}; // MXFP4
     }
+}
+
+INLINE struct shape shape_of(const uint32_t f) {
+    struct shape s = base_shape(base_of(f));
+    if (f >= HT_N_FORMATS) s.unit *= 4, s.unit_bytes *= 4, s.step = 4;
+    return s;
 }
 
 // The f16 in the high half of each lane; half_low is the instruction set's.
@@ -166,8 +176,8 @@ INLINE void scales_iq4_xs(const struct rows *w, vf *scale) {
 }
 
 // 2^(e - 128) by the bits; the two smallest are subnormal.
-INLINE vf scales_mxfp4(const struct rows *w) {
-    vi e = byte_rows(w, 0), small = e < 2;
+INLINE vf scale_mxfp4(vi e) {
+    vi small = e < 2;
     vi tiny = (e + 1) << 21; // 0x200000 or 0x400000
     return (vf)((((e - 1) << 23) & ~small) | (tiny & small));
 }
@@ -188,8 +198,8 @@ INLINE void same_scales(const struct rows *w, const size_t at, vf *scale) {
 
 INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
     vi h[4];
+    if (f >= HT_N_FORMATS) return; // scales_of_fours
     switch (f) {
-    case Q4_0_FOURS: break; // scales_of_fours
     case HT_Q4_1:
     case HT_Q5_1:
         load16(w, 0, h);
@@ -205,7 +215,7 @@ INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
     case HT_IQ3_S: scales_iq3_s(w, scale); break;
     case HT_TQ1_0: same_scales(w, 52, scale); break;
     case HT_TQ2_0: same_scales(w, 64, scale); break;
-    case HT_MXFP4: scale[0] = scales_mxfp4(w); break;
+    case HT_MXFP4: scale[0] = scale_mxfp4(byte_rows(w, 0)); break;
     default: scale[0] = half_rows(w, 0); break;
     }
 }
@@ -299,11 +309,13 @@ INLINE vi iq3_values(const vi *r, const int at) {
 
 // A step's bytes: at most 2 * HALF vectors.
 INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi *high, vi *r) {
-    switch (f) {
-    case Q4_0_FOURS: // r[i]: dword i of the 72 bytes; 14 and 15 are read twice
+    if (f >= HT_N_FORMATS) { // r[i]: dword i of all; some are read twice
+        const uint32_t n = shape_of(f).unit_bytes / 4;
         load(4, w, 0, r);
-        load16(w, 56, r + 14);
-        break;
+        load16(w, 4 * n - 16, r + n - 4);
+        return;
+    }
+    switch (f) {
     case HT_Q4_0:
     case HT_IQ4_NL: load(1, w, 2, r); break;
     case HT_Q4_1: load(1, w, 4, r); break;
@@ -404,30 +416,44 @@ INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i) {
     }
 }
 
-// A block's two bytes of scale begin at byte 18 j, its 16 of codes behind them.
-INLINE vi codes_of_fours(const vi *r, const int j, const int i) {
-    const int at = (18 * j + 2) / 4 + i % 4;
-    vi x = r[at];
-    if (j % 2 == 0) x = (vi)((vu32)x >> 16) | r[at + 1] << 16;
-    return bits(x, i / 4 * 4, 15);
+// The codes that nibbles stand for.
+INLINE vi by_table(const uint32_t f, vi x) {
+    if (f == HT_IQ4_NL || f == HT_IQ4_XS) return lookup(iq4_table[CODES_SIGNED], x);
+    return f == HT_MXFP4 ? lookup(fp4_table[FP4_SIGNED], x) : x;
 }
-INLINE void scales_of_fours(const vi *r, vf *scale) {
+
+// A block's 16 bytes of codes end it; its scale stands in front of them, in two bytes, or of MXFP4
+// in one.
+INLINE vi codes_of_fours(const uint32_t f, const vi *r, const int j, const int i) {
+    const int size = (int)base_shape(f).unit_bytes, at = size * (j + 1) - 16, shift = at % 4 * 8;
+    const vi *word = r + at / 4 + i % 4;
+    vi x = word[0];
+    if (shift) x = (vi)((vu32)x >> shift) | word[1] << (32 - shift);
+    return by_table(f, bits(x, i / 4 * 4, 15));
+}
+INLINE void scales_of_fours(const uint32_t f, const vi *r, vf *scale) {
     UNROLL(4)
-    for (int j = 0; j < 4; j++)
-        scale[j] = j % 2 ? half_high(r[18 * j / 4]) : half_low(r[18 * j / 4]);
+    for (int j = 0; j < 4; j++) {
+        const int at = (int)base_shape(f).unit_bytes * j;
+        if (f == HT_MXFP4)
+            scale[j] = scale_mxfp4(field(r[at / 4], at % 4 * 8, 8));
+        else
+            scale[j] = at % 4 ? half_high(r[at / 4]) : half_low(r[at / 4]);
+    }
 }
 
 // Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
 INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
+    if (f >= HT_N_FORMATS) return codes_of_fours(base_of(f), r, j, i);
     switch (f) {
-    case Q4_0_FOURS: return codes_of_fours(r, j, i);
     case HT_Q4_0:
-    case HT_Q4_1: return nibbles(r, i);
+    case HT_Q4_1:
+    case HT_IQ4_NL:
+    case HT_IQ4_XS:
+    case HT_MXFP4: return by_table(f, nibbles(r, i));
     case HT_Q5_0:
     case HT_Q5_1: return nibbles(r, i) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);
-    case HT_IQ4_NL:
-    case HT_IQ4_XS: return lookup(iq4_table[CODES_SIGNED], nibbles(r, i));
     case HT_Q4_K: return bits(r[i], 4 * j, 15);
     case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), (vi)((vu16)r[8 + i] << (4 - j)), bytes(16));
     case HT_Q2_K:
@@ -435,8 +461,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4);
     case HT_IQ3_S: return iq3(r, j, i);
     case HT_TQ1_0: return digits(r, j, i);
-    case HT_TQ2_0: return bits(r[i], 2 * j, 3);
-    default: return lookup(fp4_table[FP4_SIGNED], nibbles(r, i)); // MXFP4
+    default: return bits(r[i], 2 * j, 3); // TQ2_0
     }
 }
 

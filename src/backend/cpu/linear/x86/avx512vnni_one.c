@@ -12,11 +12,12 @@
 
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
+#define WHOLE_FOURS
 #include "backend/cpu/linear/q8_stream.h"
 
 #define ONE(id, name)                                                                              \
     void ht_one_##name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {         \
-        if (t->n_tokens == 1)                                                                      \
+        if (t->n_tokens == 1 && (!by_fours(id, 1) || t->n_k % 128 == 0))                           \
             streams(id, w, row_bytes, t);                                                          \
         else                                                                                       \
             ht_linear_avx512bf16.format[id].stream(w, row_bytes, t);                               \
