@@ -25,8 +25,8 @@ if [ -n "$differ" ]; then
     bad=1
 fi
 
-differ=$(nm --defined-only -g "$build/libhearth.a" | awk 'NF == 3 { print $NF }' | sort | comm -3 - \
-    <(echo "$exported") || true)
+differ=$(nm --defined-only -g "$build/libhearth.a" | awk 'NF == 3 { print $NF }' | sort |
+    comm -3 - <(echo "$exported") || true)
 if [ -n "$differ" ]; then
     echo "check_symbols: libhearth.a and libhearth.so differ:" $differ >&2
     bad=1

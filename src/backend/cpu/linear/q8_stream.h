@@ -224,7 +224,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
 #ifndef WHOLE_FOURS
         if (f != base_of(f) && left > 0) {
-            ask(&asker, LANES * base.unit_bytes * (left / 32), 0, 1);
+            asker.rest += LANES * base.unit_bytes * (left / 32);
             if (f == FOURS_OF(HT_Q4_0)) last_q4_0(left / 32, &q, act, t, to);
             if (f == FOURS_OF(HT_IQ4_NL)) last_iq4_nl(left / 32, &q, act, t, to);
             if (f == FOURS_OF(HT_MXFP4)) last_mxfp4(left / 32, &q, act, t, to);

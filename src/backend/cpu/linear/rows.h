@@ -11,9 +11,9 @@
 #ifndef HT_LINEAR_ROWS_H
 #define HT_LINEAR_ROWS_H
 
-// A format of blocks of four bits, four at a time: their 68 or 72 bytes are turned whole, scales and
-// all, since shuffles, or bytes fetched one by one, are what a stream of few tokens waits for. It
-// takes 17 or 18 registers.
+// A format of blocks of four bits, four at a time: their 68 or 72 bytes are turned whole, scales
+// and all, since shuffles, or bytes fetched one by one, are what a stream of few tokens waits for.
+// It takes 17 or 18 registers.
 #define FOURS_OF(f) (HT_N_FORMATS + (f))
 
 // What makes the level's codes of those of Q8_0: repacked ones are that already.

@@ -45,9 +45,9 @@
 // many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, and of
 // floats, its tiles of codes with a scale for each 32, how the names of the packers of Q4_0 and
 // Q4_K begin, and of those of repacked ones, and their tiles, what packs and multiplies repacked
-// Q8_0, how the names of some packers begin, that of IQ3_S, how those of its streams begin and how many tokens those take
-// (q8.h), the stream of F16, and how it computes BF16: bytes of an activation, what makes them, the
-// rest, and repacked.
+// Q8_0, how the names of some packers begin, that of IQ3_S, how those of its streams begin and how
+// many tokens those take (q8.h), the stream of F16, and how it computes BF16: bytes of an
+// activation, what makes them, the rest, and repacked.
 #define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, floats, t32,    \
               t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, iq3_s,      \
               stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                     \
