@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The levels that tests/kern runs: those of features.h, and behind them what only tests have: the
-// kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run, and both
-// tables of avx512bf16, of which a machine takes one.
+// kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run, and all
+// tables of avx512vnni and avx512bf16, of which a machine takes one each.
 #ifndef KERN_LEVELS_H
 #define KERN_LEVELS_H
 
@@ -11,6 +11,7 @@
 #if defined(__x86_64__)
 enum {
     KERN_AVX2VNNI_EVEX = HT_CPU_N_LEVELS,
+    KERN_AVX512VNNI_PLAIN,
     KERN_AVX512BF16_NARROW,
     KERN_AVX512BF16_WIDE,
     KERN_N_LEVELS
@@ -32,6 +33,8 @@ static inline struct kern_level kern_level_of(int level) {
     switch (level) {
     case KERN_AVX2VNNI_EVEX:
         return (struct kern_level){HT_CPU_AVX512VNNI, "avx2vnni_evex", &ht_linear_avx2vnni_evex};
+    case KERN_AVX512VNNI_PLAIN:
+        return (struct kern_level){HT_CPU_AVX512VNNI, "avx512vnni_plain", &ht_linear_avx512vnni};
     case KERN_AVX512BF16_NARROW:
         return (struct kern_level){HT_CPU_AVX512BF16, "avx512bf16_narrow", &ht_linear_avx512bf16};
     case KERN_AVX512BF16_WIDE:

@@ -4,9 +4,10 @@
 which says how files and peers are made and what a share is. Run it on a quiet machine.
 
 usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
-                      [--threads N] [--rounds N] [--level L] [--list] [--choose]
+                      [--threads N] [--rounds N] [--tries N] [--level L] [--list] [--choose]
   ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all)
   --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: no such column
+  --tries    how many times as many rounds are tried, for turns that compare (default: 4)
   --level    Hearth's --cpu-level, for peers that were built for as much
   --choose   try each of the peers' sets of flags instead, to see which are the best
 """
@@ -246,10 +247,8 @@ NOT_REPACKED = re.compile(r'repack: level \S+ has no kernels')
 
 
 # The memory of a virtual machine changes its speed within seconds. Turns are compared that found it
-# as fast, within so much, before and after them; so many times as many rounds as are wanted are
-# tried.
+# as fast, within so much, before and after them.
 SAME_STATE = 1.2
-TRIES = 4
 # A core whose second hardware thread belongs to another virtual machine executes a half to two
 # thirds of the instructions it does alone, and comes and goes as quickly. Turns are compared that
 # found no thread slower than so much of the fastest.
@@ -281,14 +280,15 @@ def same_memory(turns):
     return best
 
 
-def interleave(columns, rounds, state=None, memory=False):
+def interleave(columns, rounds, tries=1, state=None, memory=False):
     """Calls every column's function once a round; one that fails is said and left out, but there
     is nothing to say of a level that does not repack. state: a function that tells how the machine
-    is, which turns are chosen by; memory: also by how fast that is read. Returns results by column
-    (None: it failed), the speeds they had where memory decided, and which turns count, if not all
-    that there were or not all of them undisturbed."""
+    is, which turns are chosen by, of up to `tries` times as many rounds as were asked for; memory:
+    also by how fast that is read. Returns results by column (None: it failed), the speeds they had
+    where memory decided, and which turns count, if not all that there were or not all of them
+    undisturbed."""
     turns, failed, known = {name: [] for name in columns}, set(), (0, True)
-    for _ in range(rounds * TRIES if state else rounds):
+    for _ in range(rounds * tries):
         now = state() if state else known
         for name, measure in columns.items():
             if name in failed:
@@ -397,7 +397,7 @@ def measure_row(a, row, hearth, peers):
     columns = {('hearth', flags): lambda flags=flags: hearth.measure(row, model, flags)
                for flags in FLAGS['hearth']['bench' if row.kind in BENCHED else 'run']}
     columns |= peer_columns(a, row, peers, FLAGS)
-    found, speeds, turns = interleave(columns, a.rounds, hearth.state,
+    found, speeds, turns = interleave(columns, a.rounds, a.tries, hearth.state,
                                       row.kind in ('generate', 'seqs'))
     table_row(row, row.what, found, 'value', row.bars, speeds, turns)
     if row.kind == 'seqs':
@@ -445,6 +445,7 @@ def arguments(rows):
         ap.add_argument('--' + key, metavar='DIR', help=f"the folder of {name}'s programs")
     ap.add_argument('--threads', type=int, default=2)
     ap.add_argument('--rounds', type=int, default=3)
+    ap.add_argument('--tries', type=int, default=4)
     ap.add_argument('--level', metavar='L')
     ap.add_argument('--list', action='store_true')
     ap.add_argument('--choose', action='store_true')

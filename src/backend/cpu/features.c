@@ -95,6 +95,12 @@ bool ht_cpu_wide_units(void) {
     return family >= 0x1a;
 }
 
+bool ht_cpu_vbmi(void) {
+    uint32_t a, b, c, d;
+    return highest_level() >= HT_CPU_AVX512VNNI && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           has(c, 1);
+}
+
 bool ht_cpu_amd_512(void) {
     return made_by("AuthenticAMD") && highest_level() >= HT_CPU_AVX512;
 }
@@ -143,7 +149,11 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 
 #endif
 
-#if !defined(__x86_64__) // who makes the processor matters there alone
+#if !defined(__x86_64__) // what no level says matters there alone
+bool ht_cpu_vbmi(void) {
+    return false;
+}
+
 bool ht_cpu_wide_units(void) {
     return false;
 }

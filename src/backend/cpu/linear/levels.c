@@ -35,7 +35,8 @@ const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
     case HT_CPU_AVX2: return &ht_linear_avx2;
     case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
     case HT_CPU_AVX512: return &ht_linear_avx512;
-    case HT_CPU_AVX512VNNI: return &ht_linear_avx512vnni;
+    case HT_CPU_AVX512VNNI:
+        return ht_cpu_vbmi() ? &ht_linear_avx512vnni_vbmi : &ht_linear_avx512vnni;
     case HT_CPU_AVX512BF16:
         return ht_cpu_wide_units() ? &ht_linear_avx512bf16_wide : &ht_linear_avx512bf16;
     case HT_CPU_AMX: return &ht_linear_amx;

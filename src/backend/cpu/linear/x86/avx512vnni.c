@@ -76,12 +76,14 @@
 // Passes of floats pay at any number of tokens on Zen 4: a driver's block of them is 256.
 #define ALL_TOKENS 256
 
-LEVEL(ht_linear_avx512vnni, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8,
-      16, tile_32, tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, pack_iq3_s, ht_one, 8, 12,
-      ht_one_f16, 4, ht_act_bf16_f32_avx512,
-      (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), ht_repacked_pack_bf16,
-      ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16);
+#define LEVEL_VNNI(id, iq3_s)                                                                      \
+    LEVEL(id, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32,   \
+          tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min, ht_repacked_scales_q8_0, \
+          ht_repacked_tile_q8_0, ht_gather, iq3_s, ht_one, 8, 12, ht_one_f16, 4,                   \
+          ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),    \
+          ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
+LEVEL_VNNI(ht_linear_avx512vnni, pack_iq3_s);
+LEVEL_VNNI(ht_linear_avx512vnni_vbmi, ht_vbmi_iq3_s); // of processors that have it: the same bits
 LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
       ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, ht_vbmi_iq3_s, stream,
