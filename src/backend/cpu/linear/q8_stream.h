@@ -180,7 +180,7 @@ LAST_BLOCKS(HT_MXFP4, mxfp4)
 // n tokens x 32 rows over a chunk, out of the file's bytes.
 INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t row_bytes,
                    const struct ht_tile_args *t) {
-    const struct shape s = shape_of(f), base = base_shape(base_of(f));
+    const struct shape s = shape_of(f), base = base_shape(f);
     const size_t n_bytes = (size_t)(t->n_k / base.unit) * base.unit_bytes;
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const uint8_t *act = t->act;
@@ -209,7 +209,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
                 }
                 vi r[2 * HALF];
                 raw(f, &q, step, high, r);
-                if (f != base_of(f)) scales_of_fours(base_of(f), r, scale);
+                if (in_fours(f)) scales_of_fours(base_of(f), r, scale);
                 UNROLL(8)
                 for (uint32_t j = 0; j < s.step; j++, act += sizeof(struct ht_act_q8), sc++, m++) {
                     if (n <= STREAM_NARROW)
@@ -223,7 +223,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
         UNROLL(16)
         for (uint32_t i = 0; i < n; i++) store_floats(to + i * t->to_stride, y[i]);
 #ifndef WHOLE_FOURS
-        if (f != base_of(f) && left > 0) {
+        if (in_fours(f) && left > 0) {
             asker.rest += LANES * base.unit_bytes * (left / 32);
             if (f == FOURS_OF(HT_Q4_0)) last_q4_0(left / 32, &q, act, t, to);
             if (f == FOURS_OF(HT_IQ4_NL)) last_iq4_nl(left / 32, &q, act, t, to);
@@ -239,7 +239,7 @@ INLINE uint32_t stream_limit(const uint32_t f) {
     if (f == HT_Q8_0) return STREAM_TOKENS;
     if (f == HT_Q5_K) return STREAM_Q5_K;
     if (f == HT_Q5_1) return STREAM_Q5_1;
-    return base_shape(base_of(f)).step < 4 ? STREAM_NARROW : STREAM_FEW;
+    return base_shape(f).step < 4 ? STREAM_NARROW : STREAM_FEW;
 }
 
 // Whether n tokens' blocks are read four at a time, as far as they go (rows.h).

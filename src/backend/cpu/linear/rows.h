@@ -38,14 +38,19 @@ struct shape {
     int offset; // of the codes made here: a power of two, or 0
 };
 
-INLINE uint32_t base_of(const uint32_t f) {
-    return f < HT_N_FORMATS ? f : f - HT_N_FORMATS;
+INLINE bool in_fours(const uint32_t f) {
+    return f >= HT_N_FORMATS;
 }
 
+INLINE uint32_t base_of(const uint32_t f) {
+    return in_fours(f) ? f - HT_N_FORMATS : f;
+}
+
+// Of one block.
 INLINE struct shape base_shape(const uint32_t f) {
     // Whole bytes and table values come signed where the level wants signed codes.
     const int byte = CODES_SIGNED ? 0 : 128, fp4 = FP4_SIGNED ? 0 : 16;
-    switch (f) {
+    switch (base_of(f)) {
     case HT_Q4_0: return (struct shape){32, 18, 1, 32, false, 8};
     case HT_Q4_1: return (struct shape){32, 20, 1, 32, true, 0};
     case HT_Q5_0: return (struct shape){32, 22, 1, 32, false, 16};
@@ -66,8 +71,8 @@ INLINE struct shape base_shape(const uint32_t f) {
 }
 
 INLINE struct shape shape_of(const uint32_t f) {
-    struct shape s = base_shape(base_of(f));
-    if (f >= HT_N_FORMATS) s.unit *= 4, s.unit_bytes *= 4, s.step = 4;
+    struct shape s = base_shape(f);
+    if (in_fours(f)) s.unit *= 4, s.unit_bytes *= 4, s.step = 4;
     return s;
 }
 
@@ -198,7 +203,7 @@ INLINE void same_scales(const struct rows *w, const size_t at, vf *scale) {
 
 INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
     vi h[4];
-    if (f >= HT_N_FORMATS) return; // scales_of_fours
+    if (in_fours(f)) return; // scales_of_fours
     switch (f) {
     case HT_Q4_1:
     case HT_Q5_1:
@@ -309,7 +314,7 @@ INLINE vi iq3_values(const vi *r, const int at) {
 
 // A step's bytes: at most 2 * HALF vectors.
 INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi *high, vi *r) {
-    if (f >= HT_N_FORMATS) { // r[i]: dword i of all; some are read twice
+    if (in_fours(f)) { // r[i]: dword i of all; some are read twice
         const uint32_t n = shape_of(f).unit_bytes / 4;
         load(4, w, 0, r);
         load16(w, 4 * n - 16, r + n - 4);
@@ -444,7 +449,7 @@ INLINE void scales_of_fours(const uint32_t f, const vi *r, vf *scale) {
 
 // Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
 INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
-    if (f >= HT_N_FORMATS) return codes_of_fours(base_of(f), r, j, i);
+    if (in_fours(f)) return codes_of_fours(base_of(f), r, j, i);
     switch (f) {
     case HT_Q4_0:
     case HT_Q4_1:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The packer of IQ3_S for processors with AVX512-VBMI, whose permutations look bytes up in
-// registers (vec_avx512.h): of levels avx512bf16 and amx, and of
-// avx512vnni where the processor can. No state; any thread.
+// registers (vec_avx512.h): of levels avx512bf16 and amx, and of avx512vnni where the
+// processor can. No state; any thread.
 #include "backend/cpu/linear/x86/gather.h"
 
 #define CODES_SIGNED 0
