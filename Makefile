@@ -23,8 +23,9 @@ build: deps
 run: build
 	@printf '%s' "$(PROMPT)"; $(BUILD)/hearth run $(MODEL) -p "$(PROMPT)"
 
+# One more than there are cores, since some tests mostly wait.
 test: build
-	@rc=0; ctest --test-dir $(BUILD) --no-tests=error --output-on-failure -j $(JOBS) || rc=$$?; \
+	@rc=0; ctest --test-dir $(BUILD) --no-tests=error --output-on-failure -j $$(($(JOBS) + 1)) || rc=$$?; \
 	tools/test_counts.py $(BUILD); exit $$rc
 
 bench: build

@@ -275,7 +275,7 @@ class Bench(WithModel):
         tensors = json.loads(self.ok("inspect", self.model, "--json", "--tensors"))["tensors"]
         weights = sum(t["shape"][0] * t["shape"][1] for t in tensors
                       if len(t["shape"]) == 2 and t["name"] != "token_embd.weight")
-        for seqs, kv_type, width in ((1, "f16", 2), (3, "f32", 4), (1, "i16", 2 + 4 / 32)):
+        for seqs, kv_type, width in ((3, "f16", 2), (1, "i16", 2 + 4 / 32)):
             d = json.loads(self.ok("bench", self.model, "--prompt", "0", "--generate", "4", "--reps", 1, "--seqs",
                                    seqs, "--kv-type", kv_type, "--steps", "--json"))
             r = d["runs"][0]
@@ -318,9 +318,17 @@ class Bench(WithModel):
             self.assertEqual(steps["attention", ""]["macs"], 2 * seen * tiny.DIM)
 
     def test_too_short(self):
-        code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
-        self.assertEqual(code, 1, err)
-        self.assertIn("--ctx leaves no place for 64 tokens", err)
+        """Said before anything is measured."""
+        code, out, err = tiny.hearth("bench", "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
+        self.assertEqual((code, out), (1, b""), err)
+        self.assertIn("--ctx leaves no place for 64 tokens behind 0", err)
+        code, out, err = tiny.hearth("bench", "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
+        self.assertEqual((code, out), (1, b""), err)
+        self.assertIn("--ctx leaves no place for a token behind a prompt of 8", err)
+        for ctx, fits in ((10, False), (11, True)):  # a prompt of 6, its first token, 4 more
+            code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 0, "--generate", 4, "--depth",
+                                       6, "--ctx", ctx, "--reps", 1)
+            self.assertEqual(code, 0 if fits else 1, err)
         code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
         self.assertEqual(code, 2, err)
         self.assertIn("nothing to measure", err)

@@ -16,6 +16,14 @@
 extern const char *const golden_archs[GOLDEN_N_ARCHS];   // "archs/qwen3-dense"
 extern const char *const golden_quants[GOLDEN_N_QUANTS]; // "quants/qwen3.Q8_0"
 
+// Arm's levels mostly run under an emulator, which is slow: there some tests take every third of
+// their cases, or as many tokens as reach a second page.
+#if defined(__aarch64__)
+enum { GOLDEN_STEP = 3, GOLDEN_TOKENS = 40 };
+#else
+enum { GOLDEN_STEP = 1, GOLDEN_TOKENS = 1000 };
+#endif
+
 struct golden {
     struct ht_gguf *g;
     struct ht_model *m;
@@ -28,6 +36,8 @@ struct golden {
 // ${HEARTH_SHARED:-../shared}/golden; skips the test with a message where it is absent.
 const char *golden_dir(void);
 void golden_open(const char *name, struct golden *out); // "archs/qwen3-dense"
+// The same with at most GOLDEN_TOKENS tokens.
+void golden_open_some(const char *name, struct golden *out);
 void golden_close(struct golden *g);
 
 struct golden_run {

@@ -14,7 +14,7 @@ static size_t n_bytes(const struct golden *g) {
 
 static void check_exact(const char *name) {
     struct golden g;
-    golden_open(name, &g);
+    golden_open_some(name, &g);
     float *logits = golden_logits(&g, &whole);
     double worst = golden_worst(&g, logits);
     print_message("%-28s NMSE %.2e at worst\n", name, worst);
@@ -45,7 +45,7 @@ static void check_same(const struct golden *g, const float *want, const struct g
 // With `company`, also beside other sequences: the reference is slow, and slower under emulation.
 static void check_conditions(const char *name, enum hearth_kv_type kv_type, bool company) {
     struct golden g;
-    golden_open(name, &g);
+    golden_open_some(name, &g);
     struct golden_run r = whole;
     r.kv_type = kv_type;
     float *want = golden_logits(&g, &r);

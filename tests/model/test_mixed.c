@@ -260,7 +260,7 @@ static void test_one_expert(void **state) {
     load(&p, 0, "qwen3moe", edits);
     load(&p, 1, "qwen3", NULL);
     const struct ht_plan plain[2] = {p.plan[0], p.plan[1]};
-    for (int i = 0; i < 125; i += 2) {
+    for (int i = 0; i < 125; i += 2 * GOLDEN_STEP) {
         struct mix m = {"qwen3moe", EXPERTS, {formats[i % 5], formats[i / 5 % 5], formats[i / 25]}};
         p.weights[0] = mixed_weights(&plain[0], &m);
         take_weights(&p);

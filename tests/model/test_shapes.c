@@ -177,16 +177,9 @@ static void check_shape(const struct model *m, enum hearth_kv_type type) {
     free(scalar);
 }
 
-// Arm's levels mostly run under an emulator, which is slow.
-#if defined(__aarch64__)
-enum { SHAPE_STEP = 3 };
-#else
-enum { SHAPE_STEP = 1 };
-#endif
-
 static void test_shapes(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += SHAPE_STEP) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += GOLDEN_STEP) {
         const struct shape *s = &shapes[i];
         struct model m;
         print_message("%s, %u heads on %u of %u (%u turn), feed-forward %u\n", s->arch, s->n_heads,
@@ -208,7 +201,7 @@ static void check_long(const struct shape *s, enum hearth_kv_type type, uint32_t
     struct golden_run r = {.ops = &ht_backend_cpu, .n_threads = 1, .kv_type = type};
     float *want = first_logits(&m, r);
     r.chunk = 1;
-    for (r.n_threads = 1; r.n_threads <= 3; r.n_threads++) check_same(&m, want, &r);
+    for (r.n_threads = GOLDEN_STEP; r.n_threads <= 3; r.n_threads++) check_same(&m, want, &r);
     r.chunk = 90;
     r.n_among = 2;
     check_same(&m, want, &r);
