@@ -12,8 +12,9 @@
 //                     s = fma(S + n, w_scale, -S * w_scale)
 //                     y = fma(s, a_scale, y)
 //                     y = fma(-min, a_scale * (float)sum(q), y)          formats with mins
-//                   where halves of 16 weights have scales of their own, y takes s in the second
-//                   half only, as fma(n, w_scale, s of the first half), and a min in either;
+//                   where halves of 16 weights have scales of their own, s of the first half goes
+//                   on as fma(n, w_scale, s) in the second, and each half's min is taken off s
+//                   behind it, as fma(-min, (float)sum(q), s), before y takes it;
 //                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
 //                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
 //   last            y = residual + y

@@ -51,11 +51,6 @@ struct ht_act_q8 {
     float zero;
 };
 
-// The sum of a half as `sum` is that of a block.
-static inline float ht_act_sum_half(const struct ht_act_q8 *a, uint32_t half) {
-    return a->scale * (float)((HT_SHIFTED - a->bias_half[half]) / 128);
-}
-
 static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i, size_t step) {
     return (struct ht_act_q8 *)(void *)((uint8_t *)first + i * step);
 }
@@ -70,7 +65,8 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 //          q8_sums.h says
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
-//          level's packers and tiles have that; min of signed codes at avx2 is the int32 that a
+//          level's packers and tiles have that; min of halves of blocks is a 128th of it
+//          (half_128, but at level scalar); min of signed codes at avx2 is the int32 that a
 //          block's sum begins with (q8_sum.h)
 //   f32:   code is float [n_k][32]
 //   bf16:  code is uint16_t [n_k / 2][32][2]

@@ -126,15 +126,11 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
             UNROLL(3)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = act_of(block, stride, i);
-                if (h == 0) {
-                    first[j][i] = scaled_sum(sum[i], scale[2 * j], back);
-                } else {
-                    vf both = both_halves(first[j][i], sum[i], scale[2 * j + 1]);
-                    if (s.has_min) y[i] = fma_sub(min[2 * j], splat(ht_act_sum_half(a, 0)), y[i]);
-                    y[i] = fma_add(both, splat(a->scale), y[i]);
-                    if (s.has_min)
-                        y[i] = fma_sub(min[2 * j + 1], splat(ht_act_sum_half(a, 1)), y[i]);
-                }
+                vf both = h == 0 ? scaled_sum(sum[i], scale[2 * j], back)
+                                 : both_halves(first[j][i], sum[i], scale[2 * j + 1]);
+                if (s.has_min) both = fma_sub(min[2 * j + h], half_128(a, h), both);
+                first[j][i] = both;
+                if (h > 0) y[i] = fma_add(both, splat(a->scale), y[i]);
             }
         }
     }

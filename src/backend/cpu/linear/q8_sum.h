@@ -23,6 +23,11 @@ INLINE vf both_halves(vf first, vi isum, vf scale) {
     return fma_add((vf)isum - splat(HT_SHIFT), scale, first);
 }
 
+// 128 times the sum of a half's activations, exact: mins of halves stand as a 128th.
+INLINE vf half_128(const struct ht_act_q8 *a, const uint32_t half) {
+    return splat(HT_SHIFT) - (vf)splat_int(a->bias_half[half]);
+}
+
 // A block with one scale.
 INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
     return fma_add(scaled_sum(isum, scale, back), splat(a_scale), y);

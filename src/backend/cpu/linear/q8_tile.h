@@ -127,16 +127,17 @@ INLINE void fold_part(const uint32_t n, const uint32_t group, const enum kind ki
     UNROLL(6)
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = block_at(at, i, p / of);
-        const vf a_sum = splat(of == 2 ? ht_act_sum_half(a, half) : a->sum);
+        const vf a_sum = of == 2 ? half_128(a, half) : splat(a->sum);
         UNROLL(4)
         for (int v = 0; v < TILE_VECTORS; v++) {
             vf sum = half > 0 ? both_halves(first[i][v], s[i][v], scale[v])
                               : scaled_sum(s[i][v], scale[v], back[v]);
+            if (has_min && of == 2) sum = fma_sub(min[v], a_sum, sum);
             if (half + 1 == of)
                 y[i][v] = fma_add(sum, splat(a->scale), y[i][v]);
             else
                 first[i][v] = sum;
-            if (has_min) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
+            if (has_min && of == 1) y[i][v] = fma_sub(min[v], a_sum, y[i][v]);
         }
     }
 }

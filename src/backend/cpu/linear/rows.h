@@ -115,21 +115,56 @@ INLINE vi bits(vi x, const int n, const int mask) {
 
 // ---- scales ------------------------------------------------------------------------------------
 
-// scale[j] = d times byte j of each lane.
-INLINE void scaled_bytes(vf d, vi x, vf *scale) {
+// What multiplies fields of n bits in the four bytes of a lane, at bit `at` of each. At 512 bits
+// they stay where they are: the bits of the f32 2^23 and a field's are the f32 that is so much
+// more, so nothing is converted, and shifted once for two. Exact for factors of 11 bits, as an f16
+// has. (256 bits, which have no merge in one operation, lose by it.)
+struct factor {
+    vf d[2], back[2]; // of fields in the first or third byte, in the second or fourth
+    const int32_t *c;
+};
+// 2^23's bits, and fields of four bits at 0, 8, 4, 12, of six at 0, 8.
+static const int32_t field_bits[] = {0x4b000000, 0xf, 0xf00, 0xf0, 0xf000, 0x3f, 0x3f00};
+static const float field_factors[][4] = {{1.0f, 0x1p-8f, -0x1p23f, -0x1p15f},
+                                         {0x1p-4f, 0x1p-12f, -0x1p19f, -0x1p11f}};
+
+INLINE struct factor factor_of(vf d, const int at) {
+    const float *by = field_factors[at > 0];
+    struct factor f = {.d = {d, d}, .c = field_bits};
+    if (LANES < 16) return f;
+    // Else they would be kept in registers that a stream wants for its sums.
+    __asm__ volatile("" : "+r"(by), "+r"(f.c));
+    UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        if (at + i > 0) f.d[i] = d * splat(by[i]);
+        f.back[i] = d * splat(by[2 + i]);
+    }
+    return f;
+}
+
+INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int at, const int n) {
+    if (LANES < 16) return scaled(f->d[0], field(x, 8 * byte + at, n));
+    if (byte > 1) x = (vi)((vu32)x >> 16);
+    const int mask = (n == 6 ? 5 : at > 0 ? 3 : 1) + byte % 2;
+    vi bits = merge(splat_int(f->c[0]), x, splat_int(f->c[mask]));
+    return fma_add((vf)bits, f->d[byte % 2], f->back[byte % 2]);
+}
+
+// scale[j] = d times the lower six bits of byte j of each lane.
+INLINE void scaled_bytes(const struct factor *d, vi x, vf *scale) {
     UNROLL(4)
-    for (int j = 0; j < 4; j++) scale[j] = scaled(d, field(x, 8 * j, 8));
+    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6);
 }
 
 INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
     vi h[4];
     load16(w, 0, h);
-    vf d = half_low(h[0]), dmin = half_high(h[0]);
+    const struct factor d = factor_of(half_low(h[0]), 0), dmin = factor_of(half_high(h[0]), 0);
     // Six bits each; the upper two of the second four stand behind those of the first.
-    scaled_bytes(d, h[1] & bytes(63), scale);
-    scaled_bytes(dmin, h[2] & bytes(63), min);
-    scaled_bytes(d, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
-    scaled_bytes(dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
+    scaled_bytes(&d, h[1], scale);
+    scaled_bytes(&dmin, h[2], min);
+    scaled_bytes(&d, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
+    scaled_bytes(&dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
 }
 
 INLINE void scales_q6_k(const struct rows *w, vf *scale) {
@@ -149,11 +184,12 @@ INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
     vi h[4], dm[4];
     load16(w, 0, h);
     load16(w, 68, dm); // the last four bytes are d and dmin
-    vf d = half_low(dm[3]), dmin = half_high(dm[3]);
+    const struct factor d = factor_of(half_low(dm[3]), 0);
+    const struct factor dmin = factor_of(half_high(dm[3]) * splat(1.0f / 128), 4); // half_128
     UNROLL(16)
     for (int g = 0; g < 16; g++) {
-        scale[g] = scaled(d, field(h[g / 4], g % 4 * 8, 4));
-        min[g] = scaled(dmin, field(h[g / 4], g % 4 * 8 + 4, 4));
+        scale[g] = scaled_field(&d, h[g / 4], g % 4, 0, 4);
+        min[g] = scaled_field(&dmin, h[g / 4], g % 4, 4, 4);
     }
 }
 

@@ -135,7 +135,8 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
         for (uint32_t k = 0; k < t->n_k; k += group) {
             const struct ht_act_q8 *b = &a[k / HT_Q8_BLOCK];
             uint32_t at = k / group * HT_ROW_GROUP, in_block = k % HT_Q8_BLOCK;
-            float a_sum = group == 16 ? ht_act_sum_half(b, in_block / 16) : b->sum;
+            int32_t bias = group == 16 ? b->bias_half[in_block / 16] : 0;
+            float q_sum = (float)((HT_SHIFTED - bias) / 128); // of a half
             for (uint32_t r = 0; r < HT_ROW_GROUP; r++) {
                 int32_t isum = 0;
                 for (uint32_t i = 0; i < group; i++)
@@ -143,8 +144,9 @@ static inline void tile_q8(const struct ht_panel *p, const struct ht_tile_args *
                 float w_scale = p->scale[at + r];
                 sum[r] = in_block > 0 ? fmaf((float)isum, w_scale, sum[r])
                                       : fmaf((float)isum + HT_SHIFT, w_scale, w_scale * -HT_SHIFT);
+                if (has_min && group == 16) sum[r] = fmaf(-p->min[at + r], q_sum, sum[r]);
                 if (in_block + group == HT_Q8_BLOCK) acc[r] = fmaf(sum[r], b->scale, acc[r]);
-                if (has_min) acc[r] = fmaf(-p->min[at + r], a_sum, acc[r]);
+                if (has_min && group == 32) acc[r] = fmaf(-p->min[at + r], b->sum, acc[r]);
             }
         }
         add_output(t, token, acc);

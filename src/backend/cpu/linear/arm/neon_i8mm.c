@@ -109,19 +109,20 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
                     const struct ht_act_q8 *a = act_of(act, stride, 2 * i);
                     const struct ht_act_q8 *b = 2 * i + 1 < n ? act_of(act, stride, 2 * i + 1) : a;
                     vf a_scale = pair_of(a->scale, b->scale), a_sum = splat(0.0f);
-                    if (has_min)
-                        a_sum = group == 16 ? pair_of(ht_act_sum_half(a, h), ht_act_sum_half(b, h))
-                                            : pair_of(a->sum, b->sum);
+                    if (has_min && group == 32) a_sum = pair_of(a->sum, b->sum);
+                    if (has_min && group == 16)
+                        a_sum = pair_of(half_128(a, h)[0], half_128(b, h)[0]);
                     UNROLL(2)
                     for (int w = 0; w < 2; w++) {
                         vf *out = &y[i][v + w];
                         vf sum = h == 0 ? scaled_sum(s[i][v + w], sc[w], back_of(sc[w]))
                                         : both_halves(first[i][v + w], s[i][v + w], sc[w]);
+                        if (has_min && group == 16) sum = fma_sub(m[w], a_sum, sum);
                         if (h + 1 == 32 / group)
                             *out = fma_add(sum, a_scale, *out);
                         else
                             first[i][v + w] = sum;
-                        if (has_min) *out = fma_sub(m[w], a_sum, *out);
+                        if (has_min && group == 32) *out = fma_sub(m[w], a_sum, *out);
                         // One after the other: side by side they run out of registers.
                         __asm__("" : "+w"(*out));
                     }
