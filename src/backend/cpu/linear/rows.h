@@ -123,8 +123,9 @@ struct factor {
     vf d[2], back[2]; // of fields in the first or third byte, in the second or fourth
     const int32_t *c;
 };
-// 2^23's bits, and fields of four bits at 0, 8, 4, 12, of six at 0, 8.
-static const int32_t field_bits[] = {0x4b000000, 0xf, 0xf00, 0xf0, 0xf000, 0x3f, 0x3f00};
+// 2^23's bits, and fields of four bits at 0, 8, 4, 12, of six at 0, 8; 2^23 and 32 at 0, 8.
+static const int32_t field_bits[] = {0x4b000000, 0xf,    0xf00,      0xf0,      0xf000,
+                                     0x3f,       0x3f00, 0x4b000020, 0x4b002000};
 static const float field_factors[][4] = {{1.0f, 0x1p-8f, -0x1p23f, -0x1p15f},
                                          {0x1p-4f, 0x1p-12f, -0x1p19f, -0x1p11f}};
 
@@ -154,6 +155,20 @@ INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int a
 INLINE void scaled_bytes(const struct factor *d, vi x, vf *scale) {
     UNROLL(4)
     for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6);
+}
+
+// scale[j] = d times the six bits of byte j of each lane less 32.
+INLINE void scaled_signed(const struct factor *d, vi x, vf *scale) {
+    UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        if (LANES < 16) {
+            scale[j] = scaled(d->d[0], field(x, 8 * j, 8) - 32);
+            continue;
+        }
+        vi y = j > 1 ? (vi)((vu32)x >> 16) : x;
+        vf more = (vf)merge(splat_int(d->c[0]), y, splat_int(d->c[5 + j % 2]));
+        scale[j] = (more - (vf)splat_int(d->c[7 + j % 2])) * d->d[j % 2];
+    }
 }
 
 INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
@@ -195,13 +210,13 @@ INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
 
 INLINE void scales_q3_k(const struct rows *w, vf *scale) {
     vi h[4]; // four bytes of qs, then the 12 of scales
-    vf d = half_rows(w, 108);
+    const struct factor d = factor_of(half_rows(w, 108), 0);
     load16(w, 92, h);
-    UNROLL(16)
-    for (int g = 0; g < 16; g++) {
-        vi low = field(h[1 + g % 8 / 4], g % 4 * 8 + g / 8 * 4, 4);
-        vi high = field(h[3], g % 4 * 8 + g / 4 * 2, 2) << 4;
-        scale[g] = scaled(d, (low | high) - 32);
+    UNROLL(4)
+    for (int q = 0; q < 4; q++) { // the upper two bits of four scales, to their lower four
+        vi low = bits(h[1 + q % 2], q / 2 * 4, 15);
+        vi high = q < 2 ? h[3] << (4 - 2 * q) : (vi)((vu32)h[3] >> (2 * q - 4));
+        scaled_signed(&d, merge(low, high, bytes(48)), scale + 4 * q);
     }
 }
 
