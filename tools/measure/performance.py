@@ -435,6 +435,13 @@ def ceilings(found, slowest):
             f'{max(slowest):.2f}) of the fastest.')
 
 
+def positive(text):
+    n = int(text)
+    if n < 1:
+        raise argparse.ArgumentTypeError(f'{n} is less than 1')
+    return n
+
+
 def arguments(rows):
     root = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
     ap = argparse.ArgumentParser()
@@ -443,9 +450,9 @@ def arguments(rows):
     ap.add_argument('--hearth', default=os.path.join(root, 'build', 'hearth'))
     for key, name in PEERS.items():
         ap.add_argument('--' + key, metavar='DIR', help=f"the folder of {name}'s programs")
-    ap.add_argument('--threads', type=int, default=2)
-    ap.add_argument('--rounds', type=int, default=3)
-    ap.add_argument('--tries', type=int, default=4)
+    ap.add_argument('--threads', type=positive, default=2)
+    ap.add_argument('--rounds', type=positive, default=3)
+    ap.add_argument('--tries', type=positive, default=4)
     ap.add_argument('--level', metavar='L')
     ap.add_argument('--list', action='store_true')
     ap.add_argument('--choose', action='store_true')
