@@ -143,18 +143,22 @@ INLINE struct factor factor_of(vf d, const int at) {
     return f;
 }
 
-INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int at, const int n) {
+// is_min: a min of an infinite factor is infinite, too, by a product of its own; such a scale gives
+// NaN in any case (linear.h).
+INLINE vf scaled_field(const struct factor *f, const bool is_min, vi x, const int byte,
+                       const int at, const int n) {
     if (LANES < 16) return scaled(f->d[0], field(x, 8 * byte + at, n));
     if (byte > 1) x = (vi)((vu32)x >> 16);
     const int mask = (n == 6 ? 5 : at > 0 ? 3 : 1) + byte % 2;
-    vi bits = merge(splat_int(f->c[0]), x, splat_int(f->c[mask]));
-    return fma_add((vf)bits, f->d[byte % 2], f->back[byte % 2]);
+    vf more = (vf)merge(splat_int(f->c[0]), x, splat_int(f->c[mask]));
+    if (is_min) return (more - (vf)splat_int(f->c[0])) * f->d[byte % 2];
+    return fma_add(more, f->d[byte % 2], f->back[byte % 2]);
 }
 
 // scale[j] = d times the lower six bits of byte j of each lane.
-INLINE void scaled_bytes(const struct factor *d, vi x, vf *scale) {
+INLINE void scaled_bytes(const struct factor *d, const bool is_min, vi x, vf *scale) {
     UNROLL(4)
-    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6);
+    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, is_min, x, j, 0, 6);
 }
 
 // scale[j] = d times the six bits of byte j of each lane less 32.
@@ -176,10 +180,10 @@ INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
     load16(w, 0, h);
     const struct factor d = factor_of(half_low(h[0]), 0), dmin = factor_of(half_high(h[0]), 0);
     // Six bits each; the upper two of the second four stand behind those of the first.
-    scaled_bytes(&d, h[1], scale);
-    scaled_bytes(&dmin, h[2], min);
-    scaled_bytes(&d, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
-    scaled_bytes(&dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
+    scaled_bytes(&d, false, h[1], scale);
+    scaled_bytes(&dmin, true, h[2], min);
+    scaled_bytes(&d, false, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
+    scaled_bytes(&dmin, true, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
 }
 
 INLINE void scales_q6_k(const struct rows *w, vf *scale) {
@@ -203,8 +207,8 @@ INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
     const struct factor dmin = factor_of(half_high(dm[3]) * splat(1.0f / 128), 4); // half_128
     UNROLL(16)
     for (int g = 0; g < 16; g++) {
-        scale[g] = scaled_field(&d, h[g / 4], g % 4, 0, 4);
-        min[g] = scaled_field(&dmin, h[g / 4], g % 4, 4, 4);
+        scale[g] = scaled_field(&d, false, h[g / 4], g % 4, 0, 4);
+        min[g] = scaled_field(&dmin, true, h[g / 4], g % 4, 4, 4);
     }
 }
 
