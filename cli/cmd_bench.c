@@ -376,7 +376,7 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
 }
 
 // Touches every weight once, so that the first repetition does not wait for the disk, and goes on
-// until nothing else is left of what came before. (Where it slept instead, prompts were read 4 to
+// until nothing else is left of what came before. (Where it slept instead, prompts were read 3 to
 // 6 % more slowly: Emerald Rapids, 2026-11-29.)
 static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
