@@ -117,62 +117,42 @@ INLINE vi bits(vi x, const int n, const int mask) {
 
 // What multiplies fields of n bits in the four bytes of a lane, at bit `at` of each. At 512 bits
 // they stay where they are: the bits of the f32 2^23 and a field's are the f32 that is so much
-// more, so nothing is converted, and shifted once for two. Exact for factors of 11 bits, as an f16
-// has. (256 bits, which have no merge in one operation, lose by it.)
+// more, so nothing is converted, and shifted once for two. (256 bits, which have no merge in one
+// operation, lose by it.)
 struct factor {
-    vf d[2], back[2]; // of fields in the first or third byte, in the second or fourth
+    vf d[2]; // of fields in the first or third byte, in the second or fourth
     const int32_t *c;
 };
 // 2^23's bits, and fields of four bits at 0, 8, 4, 12, of six at 0, 8; 2^23 and 32 at 0, 8.
 static const int32_t field_bits[] = {0x4b000000, 0xf,    0xf00,      0xf0,      0xf000,
                                      0x3f,       0x3f00, 0x4b000020, 0x4b002000};
-static const float field_factors[][4] = {{1.0f, 0x1p-8f, -0x1p23f, -0x1p15f},
-                                         {0x1p-4f, 0x1p-12f, -0x1p19f, -0x1p11f}};
 
 INLINE struct factor factor_of(vf d, const int at) {
-    const float *by = field_factors[at > 0];
-    struct factor f = {.d = {d, d}, .c = field_bits};
+    static const float less[] = {1.0f, 0x1p-8f, 0x1p-4f, 0x1p-12f};
+    const float *by = less + (at > 0 ? 2 : 0);
+    struct factor f = {{d, d}, field_bits};
     if (LANES < 16) return f;
     // Else they would be kept in registers that a stream wants for its sums.
     __asm__ volatile("" : "+r"(by), "+r"(f.c));
-    UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        if (at + i > 0) f.d[i] = d * splat(by[i]);
-        f.back[i] = d * splat(by[2 + i]);
-    }
+    if (at > 0) f.d[0] = d * splat(by[0]);
+    f.d[1] = d * splat(by[1]);
     return f;
 }
 
-// is_min: a min of an infinite factor is infinite, too, by a product of its own; such a scale gives
-// NaN in any case (linear.h).
-INLINE vf scaled_field(const struct factor *f, const bool is_min, vi x, const int byte,
-                       const int at, const int n) {
-    if (LANES < 16) return scaled(f->d[0], field(x, 8 * byte + at, n));
+// The factor times a field less `less`, which is 0 or, of six bits, 32.
+INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int at, const int n,
+                       const int less) {
+    if (LANES < 16) return scaled(f->d[0], field(x, 8 * byte + at, n) - less);
     if (byte > 1) x = (vi)((vu32)x >> 16);
-    const int mask = (n == 6 ? 5 : at > 0 ? 3 : 1) + byte % 2;
+    const int mask = (n == 6 ? 5 : at > 0 ? 3 : 1) + byte % 2, off = less > 0 ? 7 + byte % 2 : 0;
     vf more = (vf)merge(splat_int(f->c[0]), x, splat_int(f->c[mask]));
-    if (is_min) return (more - (vf)splat_int(f->c[0])) * f->d[byte % 2];
-    return fma_add(more, f->d[byte % 2], f->back[byte % 2]);
+    return (more - (vf)splat_int(f->c[off])) * f->d[byte % 2];
 }
 
-// scale[j] = d times the lower six bits of byte j of each lane.
-INLINE void scaled_bytes(const struct factor *d, const bool is_min, vi x, vf *scale) {
+// scale[j] = d times the lower six bits of byte j of each lane less `less`.
+INLINE void scaled_bytes(const struct factor *d, vi x, const int less, vf *scale) {
     UNROLL(4)
-    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, is_min, x, j, 0, 6);
-}
-
-// scale[j] = d times the six bits of byte j of each lane less 32.
-INLINE void scaled_signed(const struct factor *d, vi x, vf *scale) {
-    UNROLL(4)
-    for (int j = 0; j < 4; j++) {
-        if (LANES < 16) {
-            scale[j] = scaled(d->d[0], field(x, 8 * j, 8) - 32);
-            continue;
-        }
-        vi y = j > 1 ? (vi)((vu32)x >> 16) : x;
-        vf more = (vf)merge(splat_int(d->c[0]), y, splat_int(d->c[5 + j % 2]));
-        scale[j] = (more - (vf)splat_int(d->c[7 + j % 2])) * d->d[j % 2];
-    }
+    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6, less);
 }
 
 INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
@@ -180,10 +160,10 @@ INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
     load16(w, 0, h);
     const struct factor d = factor_of(half_low(h[0]), 0), dmin = factor_of(half_high(h[0]), 0);
     // Six bits each; the upper two of the second four stand behind those of the first.
-    scaled_bytes(&d, false, h[1], scale);
-    scaled_bytes(&dmin, true, h[2], min);
-    scaled_bytes(&d, false, bits(h[3], 0, 15) | bits(h[1], 2, 48), scale + 4);
-    scaled_bytes(&dmin, true, bits(h[3], 4, 15) | bits(h[2], 2, 48), min + 4);
+    scaled_bytes(&d, h[1], 0, scale);
+    scaled_bytes(&dmin, h[2], 0, min);
+    scaled_bytes(&d, bits(h[3], 0, 15) | bits(h[1], 2, 48), 0, scale + 4);
+    scaled_bytes(&dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), 0, min + 4);
 }
 
 INLINE void scales_q6_k(const struct rows *w, vf *scale) {
@@ -207,8 +187,8 @@ INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
     const struct factor dmin = factor_of(half_high(dm[3]) * splat(1.0f / 128), 4); // half_128
     UNROLL(16)
     for (int g = 0; g < 16; g++) {
-        scale[g] = scaled_field(&d, false, h[g / 4], g % 4, 0, 4);
-        min[g] = scaled_field(&dmin, true, h[g / 4], g % 4, 4, 4);
+        scale[g] = scaled_field(&d, h[g / 4], g % 4, 0, 4, 0);
+        min[g] = scaled_field(&dmin, h[g / 4], g % 4, 4, 4, 0);
     }
 }
 
@@ -220,7 +200,7 @@ INLINE void scales_q3_k(const struct rows *w, vf *scale) {
     for (int q = 0; q < 4; q++) { // the upper two bits of four scales, to their lower four
         vi low = bits(h[1 + q % 2], q / 2 * 4, 15);
         vi high = q < 2 ? h[3] << (4 - 2 * q) : (vi)((vu32)h[3] >> (2 * q - 4));
-        scaled_signed(&d, merge(low, high, bytes(48)), scale + 4 * q);
+        scaled_bytes(&d, merge(low, high, bytes(48)), 32, scale + 4 * q);
     }
 }
 
