@@ -261,8 +261,8 @@ static void qk_i16(const void *rows, uint32_t n_rows, uint32_t d, const void *co
     const int16_t *q = rows;
     const float *steps = ht_i16_q_steps(rows, d, n_rows);
     for (uint32_t left = n_rows, n; left > 0; left -= n) {
-        n = piece(left);
-        WITH_PIECE(n, qk_rows_i16, q, steps, n_rows, d, k, next, begin, end, s)
+        n = piece(left, true);
+        WITH_PIECE(n, true, qk_rows_i16, q, steps, n_rows, d, k, next, begin, end, s)
         q += n * HT_I16_CHUNK, s += n * HT_TILE, steps += n;
         next = NULL; // fetched once
     }
@@ -379,9 +379,9 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, ui
         for (uint32_t g = begin; next && g < end; g++)
             fetch(ht_i16_v_steps(next[g], d), 64 * (g % HT_PAGE_GROUPS));
         for (; r < stop; r += n, then = NULL) {
-            n = piece(stop - r);
-            WITH_PIECE(n, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v, then,
-                       begin, end)
+            n = piece(stop - r, true);
+            WITH_PIECE(n, true, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v,
+                       then, begin, end)
         }
         v += HT_TILE_PAGES;
         next = ht_next_from(next, HT_TILE_GROUPS);

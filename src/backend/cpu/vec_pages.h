@@ -109,6 +109,10 @@ static INLINE void k_append(enum hearth_kv_type type, const float *k, uint32_t d
     }
 }
 
+// Whether a type's kernels have tiles of five rows: a quarter of their code, for types that are
+// seldom asked for.
+#define HAS_FIVES(type) ((type) != HEARTH_KV_F32 && (type) != HEARTH_KV_BF16)
+
 // ---- q K
 
 static void q_load(const float *q, uint32_t d, uint32_t n_rows, uint32_t r, void *to) {
@@ -179,8 +183,8 @@ static INLINE void qk(enum hearth_kv_type type, const float *q, uint32_t n_rows,
                       const void *const *k, const void *const *next, uint32_t begin, uint32_t end,
                       float *s) {
     for (uint32_t left = n_rows, n; left > 0; left -= n) {
-        n = piece(left);
-        WITH_PIECE(n, qk_rows, type, q, n_rows, d, k, next, begin, end, s)
+        n = piece(left, HAS_FIVES(type));
+        WITH_PIECE(n, HAS_FIVES(type), qk_rows, type, q, n_rows, d, k, next, begin, end, s)
         q += n * HT_LANES, s += n * HT_TILE;
         next = NULL; // fetched once
     }
@@ -268,8 +272,8 @@ static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, cons
                       uint32_t n_rows, uint32_t d, const void *const *v, const void *const *next,
                       uint32_t begin, uint32_t end) {
     for (uint32_t n; n_rows > 0; n_rows -= n) {
-        n = piece(n_rows);
-        WITH_PIECE(n, pv_rows, type, acc, p, c, d, v, next, begin, end)
+        n = piece(n_rows, HAS_FIVES(type));
+        WITH_PIECE(n, HAS_FIVES(type), pv_rows, type, acc, p, c, d, v, next, begin, end)
         acc += (size_t)n * d, p += n * HT_TILE, c += n;
         next = NULL; // fetched once
     }

@@ -200,18 +200,18 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 
 // Those but Q4_0 and Q4_K.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, iq3_s, stream, most, most_q8_0)                 \
-    [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, most, most},               \
-    [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, most, most},                 \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_Q5_1, STREAM_Q5_1},                 \
+    [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_RARE, STREAM_RARE}, \
+    [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, STREAM_OTHER, STREAM_OTHER}, \
+    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
     [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
     [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
     [HT_Q3_K] = {pack_q3_k, OFFSET_16(4), stream##_q3_k, STREAM_FEW, STREAM_FEW},                  \
     [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, STREAM_Q5_K_MOST},            \
     [HT_Q6_K] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},                 \
-    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, most, most},                          \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, most, most},                             \
-    [HT_TQ2_0] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_FEW, STREAM_FEW},      \
-    [HT_MXFP4] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, most, most},                 \
+    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_OTHER, STREAM_OTHER},          \
+    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, STREAM_OTHER, STREAM_OTHER},             \
+    [HT_TQ2_0] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_RARE, STREAM_RARE},    \
+    [HT_MXFP4] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER, STREAM_OTHER}, \
     [HT_IQ3_S] = {iq3_s, OFFSET_32(tile_32, 16), NULL, 0, 0},                                      \
     [HT_TQ1_0] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 

@@ -27,7 +27,19 @@ INLINE vi code_of(const uint32_t f, const uint8_t *p, const uint32_t gap, uint32
     vi r[2 * HALF];
     const uint32_t half = i / 4 * HALF;
     switch (f) {
-    case HT_Q4_0: r[i % 4] = word(p, gap * (i % 4)); break;
+    case HT_Q4_0:
+    case HT_IQ4_NL:
+    case HT_MXFP4: r[i % 4] = word(p, gap * (i % 4)); break;
+    case HT_Q5_0:
+        r[i % 4] = word(p, gap * (1 + i % 4));
+        r[4] = word(p, 0);
+        break;
+    case HT_IQ4_XS: r[4 * j + i % 4] = word(p, 2 + 8 * step + 4 * j + i % 4); break;
+    case HT_Q2_K: r[half + i % 4] = word(p, 4 + 8 * step + i); break;
+    case HT_Q3_K:
+        r[half + i % 4] = word(p, 8 + 8 * step + i);
+        r[half + 4 + i % 4] = (vi)((vu16)word(p, i) >> 4 * step);
+        break;
     case HT_Q4_K: r[i] = word(p, 4 + 8 * step + i); break;
     case HT_Q5_K:
         r[i] = word(p, 12 + 8 * step + i);
@@ -82,8 +94,8 @@ INLINE bool full_offset(const uint32_t f, const uint32_t n) {
     return !CODES_SIGNED && s.offset > 0 && s.offset < 128 && n >= (s.group == 16 ? 2 : 6);
 }
 
-// Parts [first, first + side) of a pair times n tokens: to y; those of a block's halves, which have
-// no mins, meet in `both`.
+// Parts [first, first + side) of a pair times n tokens: to y; those of a block's halves meet in
+// `both`.
 INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair *at,
                            const uint32_t j, const uint32_t first, const uint32_t side,
                            const uint8_t *const *act, struct asker *asker, vf *both, vf *y) {
@@ -124,11 +136,11 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
-            if (halves && h == 0) {
-                both[i] = scaled_sum(sum[h][i], at->scale[h], back);
-            } else if (halves) {
-                both[i] = both_halves(both[i], sum[h][i], at->scale[h]);
-                y[i] = fma_add(both[i], splat(a->scale), y[i]);
+            if (halves) {
+                both[i] = h == 0 ? scaled_sum(sum[h][i], at->scale[h], back)
+                                 : both_halves(both[i], sum[h][i], at->scale[h]);
+                if (s.has_min) both[i] = fma_sub(at->min[h], half_128(a, h), both[i]);
+                if (h > 0) y[i] = fma_add(both[i], splat(a->scale), y[i]);
             } else {
                 y[i] = fold(y[i], sum[h][i], at->scale[h], back, a->scale);
                 if (s.has_min) y[i] = fma_sub(at->min[h], splat(a->sum), y[i]);
@@ -245,21 +257,27 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
     }
 }
 
-INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
+// Of at most n_most tokens.
+INLINE void streams(const uint32_t f, const uint32_t n_most, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
+#define STREAM_OF(n)                                                                               \
+    case n:                                                                                        \
+        if (n_most >= (n)) stream(f, n_most < (n) ? 1 : (n), w, row_bytes, t);                     \
+        break
     switch (t->n_tokens) {
-    case 1: stream(f, 1, w, row_bytes, t); break;
-    case 2: stream(f, 2, w, row_bytes, t); break;
-    case 3: stream(f, 3, w, row_bytes, t); break;
-    case 4: stream(f, 4, w, row_bytes, t); break;
+        STREAM_OF(1);
+        STREAM_OF(2);
+        STREAM_OF(3);
+        STREAM_OF(4);
 #if PAIRS_TOKENS > 4
-    case 5: stream(f, 5, w, row_bytes, t); break;
-    case 6: stream(f, 6, w, row_bytes, t); break;
-    case 7: stream(f, 7, w, row_bytes, t); break;
-    case 8: stream(f, 8, w, row_bytes, t); break;
+        STREAM_OF(5);
+        STREAM_OF(6);
+        STREAM_OF(7);
+        STREAM_OF(8);
 #endif
     default: break;
     }
+#undef STREAM_OF
     if (shape_of(f).unit == 32 && t->n_k / 32 % 2 != 0) last_of_odd(f, w, row_bytes, t);
 }
 

@@ -7,15 +7,16 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// Most formats' streams take so many tokens: code for more is not worth its size, but of Q8_0.
-// Those that are read in steps of four blocks or more run out of registers, and of code size,
-// earlier; so does Q5_K.
+// The most tokens of streams, as code for more is not worth its size: of Q4_0 and Q4_K; of formats
+// that are read in steps of four blocks and run out of registers; of those that few files have; of
+// others, whose panels are as fast for more. (Of Q8_0 STREAM_TOKENS.)
 #define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
 #define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
+#define STREAM_RARE   1
+#define STREAM_OTHER  (STREAM_TOKENS < 4 ? STREAM_TOKENS : 4)
 #define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
 // In two passes, where one is for many tokens; two of two take half as long again as a panel.
 #define STREAM_Q5_K_MOST (STREAM_TOKENS < 6 ? STREAM_TOKENS : 12)
-#define STREAM_Q5_1      (STREAM_TOKENS < 4 ? STREAM_TOKENS : 4) // which hardly any file has
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -232,10 +233,19 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 
 // The most tokens that a format's stream takes.
 INLINE uint32_t stream_limit(const uint32_t f) {
-    if (f == HT_Q8_0) return STREAM_TOKENS;
-    if (f == HT_Q5_K) return STREAM_Q5_K;
-    if (f == HT_Q5_1) return STREAM_Q5_1;
-    return base_shape(f).step < 4 ? STREAM_NARROW : STREAM_FEW;
+    switch (f) {
+    case HT_Q8_0: return STREAM_TOKENS;
+    case HT_Q4_0:
+    case HT_Q4_K: return STREAM_NARROW;
+    case HT_Q5_K: return STREAM_Q5_K;
+    case HT_Q4_1:
+    case HT_Q5_1:
+    case HT_TQ2_0: return STREAM_RARE;
+    case HT_Q2_K:
+    case HT_Q3_K:
+    case HT_Q6_K: return STREAM_FEW;
+    default: return STREAM_OTHER;
+    }
 }
 
 // Whether n tokens' blocks are read four at a time, as far as they go (rows.h).

@@ -23,6 +23,13 @@
 #define Q8_0_FLIP (CODES_SIGNED ? 0 : 0x80)
 #endif
 
+// Blocks of IQ4_XS that are read at once: repacked ones go in pairs.
+#ifdef REPACKED
+#define IQ4_XS_STEP 2
+#else
+#define IQ4_XS_STEP 1
+#endif
+
 #ifndef SMALL_PAIRS
 #define SMALL_PAIRS 0
 #endif
@@ -62,7 +69,7 @@ INLINE struct shape base_shape(const uint32_t f) {
     case HT_Q5_K: return (struct shape){256, 176, 2, 32, true, 0};
     case HT_Q6_K: return (struct shape){256, 210, 4, 16, false, 32};
     case HT_IQ4_NL: return (struct shape){32, 18, 1, 32, false, byte};
-    case HT_IQ4_XS: return (struct shape){256, 136, 1, 32, false, byte};
+    case HT_IQ4_XS: return (struct shape){256, 136, IQ4_XS_STEP, 32, false, byte};
     case HT_IQ3_S: return (struct shape){256, 110, 2, 32, false, 16};
     case HT_TQ1_0: return (struct shape){256, 54, 8, 32, false, 1};
     case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
@@ -369,7 +376,7 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
         load(1, w, 4, r + 4);
         break;
     case HT_Q8_0: load(2, w, 2, r); break;
-    case HT_IQ4_XS: load(1, w, 8 + 16 * step, r); break;
+    case HT_IQ4_XS: load(IQ4_XS_STEP, w, 8 + 16 * IQ4_XS_STEP * step, r); break;
     case HT_Q4_K: load(2, w, 16 + 32 * step, r); break;
     case HT_Q5_K:
         load(2, w, 48 + 32 * step, r);
@@ -489,8 +496,8 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_Q4_0:
     case HT_Q4_1:
     case HT_IQ4_NL:
-    case HT_IQ4_XS:
     case HT_MXFP4: return by_table(f, nibbles(r, i));
+    case HT_IQ4_XS: return by_table(f, nibbles(r + 4 * j, i));
     case HT_Q5_0:
     case HT_Q5_1: return nibbles(r, i) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);

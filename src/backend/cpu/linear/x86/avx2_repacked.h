@@ -5,6 +5,7 @@
 #define HT_LINEAR_X86_AVX2_REPACKED_H
 
 #include "backend/cpu/linear/x86/float.h"
+#include "backend/cpu/linear/x86/repacked_list.h"
 
 // The name of function x; tests/kern builds the latter a second time, with another.
 #define HT_AVX2_REPACKED(x) ht_avx2_repacked_##x
@@ -12,14 +13,8 @@
 #define HT_AVX2VNNI_REPACKED(x) ht_avx2vnni_repacked_##x
 #endif
 
-#define CODES_OF(name)                                                                             \
-    ht_pack_fn name(pack_q4_0), name(pack_q8_0), name(pack_q4_k), name(pack_q5_k),                 \
-        name(pack_q6_k);                                                                           \
-    ht_stream_fn name(stream_q4_0), name(stream_q8_0), name(stream_q4_k), name(stream_q5_k),       \
-        name(stream_q6_k)
-CODES_OF(HT_AVX2_REPACKED);
-CODES_OF(HT_AVX2VNNI_REPACKED);
-#undef CODES_OF
+HT_REPACKED_ALL(HT_REPACKED_DECLARE, HT_AVX2_REPACKED)
+HT_REPACKED_ALL(HT_REPACKED_DECLARE, HT_AVX2VNNI_REPACKED)
 
 ht_pack_fn HT_AVX2_REPACKED(pack_f16), HT_AVX2_REPACKED(pack_bf16);
 ht_stream_fn HT_AVX2_REPACKED(stream_f16), HT_AVX2_REPACKED(stream_bf16);

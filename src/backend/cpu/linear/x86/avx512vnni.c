@@ -31,14 +31,15 @@
 
 // More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, or `floats` go through panels, which cost
 // little to make.
-#define REPACKED_FORMATS(t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,        \
+#define REPACKED_FORMATS(t32, t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,   \
                          floats, ...)                                                              \
     [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, floats},      \
     [HT_BF16] = {__VA_ARGS__}, [HT_Q4_0] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, q4},  \
     [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, q8},                            \
     [HT_Q4_K] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, q4},                         \
     [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, slow},                \
-    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow}
+    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow},                \
+    HT_REPACKED_OTHER_ROWS(t32, t32_min, HT_AVX512_REPACKED)
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
@@ -69,7 +70,7 @@
                    ROW_Q4_0(q4_packs, t4, stream, most),                                           \
                    ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
                    OTHER_FORMATS(t32, t32_min, packs, iq3_s, stream, most, most_q8_0)},            \
-        .repacked = {REPACKED_FORMATS(t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile,      \
+        .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, floats, __VA_ARGS__)},               \
     }
 

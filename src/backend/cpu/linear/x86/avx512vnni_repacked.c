@@ -18,7 +18,7 @@
 #define PAIRS_TOKENS  8
 #define PAIRS_ALIKE   0 // one code for three blocks: 2 to 9 % slower
 #define PAIRS_SIDE(n) 2 // vpdpbusd is waited for longer than eight others take
-#define NAME(x)       ht_repacked_##x
+#define NAME          HT_AVX512_REPACKED
 
 #include "backend/cpu/linear/q8_tile.h"
 #include "backend/cpu/linear/x86/repacked_codes.h"

@@ -5,17 +5,17 @@
 #ifndef HT_LINEAR_X86_REPACKED_H
 #define HT_LINEAR_X86_REPACKED_H
 
-#include "backend/cpu/linear/kernels.h"
+#include "backend/cpu/linear/x86/repacked_list.h"
 
-ht_pack_fn ht_repacked_pack_q4_0, ht_repacked_pack_q8_0, ht_repacked_pack_q4_k;
+#define HT_AVX512_REPACKED(x) ht_repacked_##x
+
+HT_REPACKED_ALL(HT_REPACKED_DECLARE, HT_AVX512_REPACKED)
+HT_REPACKED_OTHERS(HT_REPACKED_DECLARE, HT_AVX512_REPACKED)
 ht_pack_fn ht_repacked_scales_q8_0; // for ht_repacked_tile_q8_0, which multiplies in place
 ht_tile_fn ht_repacked_tile_q8_0;
-ht_pack_fn ht_repacked_pack_q5_k, ht_repacked_pack_q6_k, ht_repacked_pack_f16;
-ht_pack_fn ht_repacked_pack_bf16;
+ht_pack_fn ht_repacked_pack_f16, ht_repacked_pack_bf16;
 ht_pack_fn ht_repacked_pack_bf16_pairs; // nothing, for this one, which multiplies in place:
 ht_tile_fn ht_repacked_tile_bf16_pairs;
-ht_stream_fn ht_repacked_stream_q4_0, ht_repacked_stream_q8_0, ht_repacked_stream_q4_k;
-ht_stream_fn ht_repacked_stream_q5_k, ht_repacked_stream_q6_k, ht_repacked_stream_f16;
-ht_stream_fn ht_repacked_stream_bf16, ht_repacked_stream_bf16_pairs;
+ht_stream_fn ht_repacked_stream_f16, ht_repacked_stream_bf16, ht_repacked_stream_bf16_pairs;
 
 #endif

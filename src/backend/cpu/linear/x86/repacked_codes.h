@@ -6,16 +6,21 @@
 
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_pairs.h"
+#include "backend/cpu/linear/x86/repacked_list.h"
 
-#define FORMAT(id, name)                                                                           \
-    PACK(, id, NAME(pack_##name))                                                                  \
-    void NAME(stream_##name)(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {   \
-        streams(id, w, row_bytes, t);                                                              \
+#define FORMAT(level, id, name, n_most)                                                            \
+    PACK(, id, level(pack_##name))                                                                 \
+    void level(stream_##name)(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
+        streams(id, n_most, w, row_bytes, t);                                                      \
     }
-FORMAT(HT_Q4_0, q4_0)
-FORMAT(HT_Q8_0, q8_0)
-FORMAT(HT_Q4_K, q4_k)
-FORMAT(HT_Q5_K, q5_k)
-FORMAT(HT_Q6_K, q6_k)
+#define ALL(level, id, name)   FORMAT(level, id, name, PAIRS_TOKENS)
+#define OTHER(level, id, name) FORMAT(level, id, name, HT_REPACKED_MOST)
+HT_REPACKED_ALL(ALL, NAME)
+#if LANES == 16
+HT_REPACKED_OTHERS(OTHER, NAME)
+#endif
+#undef FORMAT
+#undef ALL
+#undef OTHER
 
 #endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The formats of codes whose weights the levels of x86 repack (linear.h). `level` is a macro that
+// makes the names of a level's functions of their parts.
+#ifndef HT_LINEAR_X86_REPACKED_LIST_H
+#define HT_LINEAR_X86_REPACKED_LIST_H
+
+#include "backend/cpu/linear/kernels.h"
+
+// At all of them, with streams of up to PAIRS_TOKENS tokens; and at those with AVX-512, of up to
+// HT_REPACKED_MOST.
+#define HT_REPACKED_ALL(DO, level)                                                                 \
+    DO(level, HT_Q4_0, q4_0)                                                                       \
+    DO(level, HT_Q8_0, q8_0)                                                                       \
+    DO(level, HT_Q4_K, q4_k)                                                                       \
+    DO(level, HT_Q5_K, q5_k)                                                                       \
+    DO(level, HT_Q6_K, q6_k)
+#define HT_REPACKED_MOST 4
+#define HT_REPACKED_OTHERS(DO, level)                                                              \
+    DO(level, HT_Q5_0, q5_0)                                                                       \
+    DO(level, HT_Q2_K, q2_k)                                                                       \
+    DO(level, HT_Q3_K, q3_k)                                                                       \
+    DO(level, HT_IQ4_NL, iq4_nl)                                                                   \
+    DO(level, HT_IQ4_XS, iq4_xs)                                                                   \
+    DO(level, HT_MXFP4, mxfp4)
+
+#define HT_REPACKED_DECLARE(level, id, name)                                                       \
+    ht_pack_fn level(pack_##name);                                                                 \
+    ht_stream_fn level(stream_##name);
+
+// The rows of a level's table for the latter, by its tiles of groups of 32 (q8.h).
+#define HT_REPACKED_ROW(level, id, name, tile)                                                     \
+    [id] = {level(pack_##name), tile, level(stream_##name), HT_REPACKED_MOST, HT_REPACKED_MOST}
+#define HT_REPACKED_OTHER_ROWS(tile_32, tile_32_min, level)                                        \
+    HT_REPACKED_ROW(level, HT_Q5_0, q5_0, OFFSET_32(tile_32, 16)),                                 \
+        HT_REPACKED_ROW(level, HT_Q2_K, q2_k, tile_16_min),                                        \
+        HT_REPACKED_ROW(level, HT_Q3_K, q3_k, OFFSET_16(4)),                                       \
+        HT_REPACKED_ROW(level, HT_IQ4_NL, iq4_nl, tile_32),                                        \
+        HT_REPACKED_ROW(level, HT_IQ4_XS, iq4_xs, tile_32),                                        \
+        HT_REPACKED_ROW(level, HT_MXFP4, mxfp4, OFFSET_32(tile_32, 16))
+
+#endif
