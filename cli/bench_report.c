@@ -180,7 +180,8 @@ static void print_pages(const struct bench *b) {
     uint64_t n_large, n = hearth_file_bytes(f);
     bool known = hearth_file_large_pages(f, &n_large);
     if (b->a->json) {
-        printf(",\n  \"mapped\": %s", b->a->no_mmap ? "false" : "true");
+        bool mapped = b->a->n_operands > 0 && !b->a->no_mmap; // the built-in model is neither
+        printf(",\n  \"mapped\": %s", mapped ? "true" : "false");
         if (known) printf(",\n  \"large_page_bytes\": %" PRIu64, n_large);
     } else if (known && n >= (2 << 20)) {
         printf("\nthe file is %s, %.0f %% of it on 2 MB pages\n",

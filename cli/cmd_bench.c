@@ -174,11 +174,11 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
 }
 
 static int no_place(uint32_t n_prompt) {
-    return fail("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
+    return fail_usage("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
 }
 
 static int no_place_for(uint32_t n, uint32_t depth) {
-    return fail("--ctx leaves no place for %u tokens behind %u", n, depth);
+    return fail_usage("--ctx leaves no place for %u tokens behind %u", n, depth);
 }
 
 // Says what kept sequences from what was to be measured.
@@ -378,6 +378,7 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
 // Touches every weight once, so that the first repetition does not wait for the disk, and goes on
 // until nothing else is left of what came before. (Where it slept instead, prompts were read 3 to
 // 6 % more slowly: Emerald Rapids, 2026-11-29.)
+#define WARM_UP_CTX 3 // a token, the one behind it, and that one's
 static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
     struct result r;
@@ -429,6 +430,7 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     if (!o.n_ctx) o.n_ctx = depth + (most + 1 > more ? most + 1 : more);
     if (most && o.n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
     if (n && o.n_ctx <= (uint64_t)(depth ? depth : 1) + n) return no_place_for(n, depth);
+    if (o.n_ctx < WARM_UP_CTX) o.n_ctx = WARM_UP_CTX;
     struct hearth_memory memory;
     struct hearth_error err = {HEARTH_OK, ""};
     if (o.repack) {

@@ -104,8 +104,12 @@ static const char *explain_huge_pages(const char *state) {
 
 static void print_memory(const struct hearth_machine *m) {
     char total[32], available[32], limit[32];
-    printf("memory       %s, %s available, ", format_bytes(total, m->memory_total),
-           format_bytes(available, m->memory_available));
+    if (m->memory_total) {
+        printf("memory       %s, %s available, ", format_bytes(total, m->memory_total),
+               format_bytes(available, m->memory_available));
+    } else {
+        fputs("memory       how much is not known, ", stdout);
+    }
     if (m->memory_limit) {
         printf("control groups allow %s\n", format_bytes(limit, m->memory_limit));
     } else {

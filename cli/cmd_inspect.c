@@ -176,7 +176,9 @@ static void print_memory(const struct inspect *in) {
     printf("\nmemory\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char bytes[32];
-        printf("  %-10s %12s  %s\n", rows[i].name, format_bytes(bytes, rows[i].n), rows[i].what);
+        bool known = rows[i].n != UINT64_MAX;
+        printf("  %-10s %12s  %s\n", rows[i].name,
+               known ? format_bytes(bytes, rows[i].n) : "not known", rows[i].what);
     }
     if (m->total > m->available) print_advice(in);
 }
@@ -245,7 +247,7 @@ static void json_tensors(const struct inspect *in) {
         printf(", \"format\": \"%s\", \"shape\": [", t.format);
         print_shape(&t, stdout, ", ");
         printf("], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"part\": %d}", t.n_bytes,
-               t.offset, t.file_index);
+               t.offset, t.file_index + 1);
     }
     fputs("\n  ]", stdout);
 }
@@ -278,9 +280,13 @@ static void json_memory(const struct hearth_memory *m) {
     json_key(",", "memory");
     printf("{\"weights\": %" PRIu64 ", \"packed\": %" PRIu64 ", \"kv\": %" PRIu64
            ", \"scratch\": %" PRIu64 ", \"tokenizer\": %" PRIu64 ", \"other\": %" PRIu64
-           ", \"total\": %" PRIu64 ", \"available\": %" PRIu64 "}",
-           m->weights, m->packed, m->kv, m->scratch, m->tokenizer, m->other, m->total,
-           m->available);
+           ", \"total\": %" PRIu64 ", \"available\": ",
+           m->weights, m->packed, m->kv, m->scratch, m->tokenizer, m->other, m->total);
+    if (m->available == UINT64_MAX) {
+        fputs("null}", stdout);
+    } else {
+        printf("%" PRIu64 "}", m->available);
+    }
 }
 
 static int json_all(const struct inspect *in) {
@@ -343,10 +349,27 @@ static int inspect_file(struct inspect *in, hearth_file *f) {
     return code;
 }
 
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+// Whether any option of an engine was given that is not its default.
+static bool has_engine_options(const struct args *a) {
+    struct hearth_engine_options o, d;
+    engine_options(a, &o);
+    hearth_engine_options_default(&d);
+    return !same_text(o.backend, d.backend) || !same_text(o.cpu_level, d.cpu_level) ||
+           !same_text(o.cpu_mask, d.cpu_mask) || o.n_threads != d.n_threads || o.n_ctx != d.n_ctx ||
+           o.n_seqs != d.n_seqs || o.n_batch != d.n_batch || o.kv_type != d.kv_type ||
+           o.repack != d.repack;
+}
+
 static int run(const struct args *a) {
     struct inspect in = {.a = a};
     struct hearth_error err = {HEARTH_OK, ""};
     hearth_file *f;
+    if (!a->memory && !a->plan && has_engine_options(a))
+        return fail_usage("options of an engine go with --memory: 'hearth inspect' runs nothing");
     if (hearth_file_open(a->operands[0], &f, &err)) return fail_error(&err);
     return inspect_file(&in, f);
 }

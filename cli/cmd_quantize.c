@@ -31,6 +31,8 @@ static int run(const struct args *a) {
     hearth_file *in = NULL, *out = NULL;
     char before[32], after[32];
     if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
+    if (strcmp(a->operands[1], "-") == 0)
+        return fail_usage("'hearth quantize' wants a file to write; ./- is one of that name");
     if (hearth_file_open(a->operands[0], &in, &err)) return fail_error(&err);
     interrupt_begin(&q.interrupt);
     progress_begin(&q.progress, "writing", "MB");

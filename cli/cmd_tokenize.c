@@ -15,7 +15,7 @@ static const struct option tokenize_options[] = {
     {"--ids", NULL, "LIST", OPTION_TEXT, AT(ids), 0, 0, NULL, NULL,
      "turn ids back into text: 1,2,3 or @FILE"},
     {"--jsonl", NULL, NULL, OPTION_FLAG, AT(jsonl), 0, 0, NULL, NULL,
-     "read JSON lines with \"text\", write JSON lines with \"ids\""},
+     "read JSON lines with \"text\", write JSON lines with \"ids\"; empty lines are passed over"},
     {"--decode", NULL, NULL, OPTION_FLAG, AT(decode), 0, 0, NULL, NULL,
      "with --jsonl: read \"ids\", write \"text\""},
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,
@@ -129,7 +129,7 @@ static int decode_ids(const struct args *a, const hearth_tokenizer *t) {
     int code = parse_ids("--ids", a->ids, &ids, &n);
     if (code) return code;
     if (hearth_detokenizer_create(t, a->special, &d, &err)) code = fail_error(&err);
-    if (!code && !decode(t, d, ids, n, write_piece, NULL)) code = EXIT_RUN;
+    if (!code && !decode(t, d, ids, n, write_piece, NULL)) code = EXIT_USAGE;
     if (!code && isatty(STDOUT_FILENO)) putchar('\n'); // for the prompt behind it
     hearth_detokenizer_destroy(d);
     free(ids);
@@ -226,7 +226,8 @@ static int convert_lines(const struct args *a, const hearth_tokenizer *t, const 
         const char *stop = memchr(s, '\n', (size_t)(end - s));
         if (!stop) stop = end;
         number++;
-        if (stop != s) code = convert_line(a, t, d, s, (size_t)(stop - s), number, &g);
+        bool blank = stop == s || (stop == s + 1 && *s == '\r'); // passed over
+        if (!blank) code = convert_line(a, t, d, s, (size_t)(stop - s), number, &g);
         s = stop + 1;
     }
     hearth_detokenizer_destroy(d);
@@ -263,6 +264,19 @@ static int tokenize(const struct args *a, const hearth_tokenizer *t) {
     return code;
 }
 
+// Whether a byte-level vocabulary does not say how text is cut into words.
+static bool guesses_pre(const hearth_file *f) {
+    bool bytes = false, says = false;
+    for (size_t i = 0; i < hearth_file_n_meta(f); i++) {
+        char type[32], value[16];
+        const char *key;
+        hearth_file_meta(f, i, 0, &key, type, value, sizeof(value));
+        if (strcmp(key, "tokenizer.ggml.model") == 0) bytes = strcmp(value, "\"gpt2\"") == 0;
+        if (strcmp(key, "tokenizer.ggml.pre") == 0) says = true;
+    }
+    return bytes && !says;
+}
+
 static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
     hearth_file *f = NULL;
@@ -272,6 +286,12 @@ static int run(const struct args *a) {
     if (hearth_file_open(a->operands[0], &f, &err) || hearth_tokenizer_create(f, &t, &err)) {
         code = fail_error(&err);
     } else {
+        if (guesses_pre(f)) {
+            note("%s: metadata key tokenizer.ggml.pre is missing; text is cut as \"default\" has "
+                 "it, "
+                 "which may not be the model's own way",
+                 a->operands[0]);
+        }
         code = tokenize(a, t);
         if (!finish_stdout()) code = EXIT_RUN;
     }

@@ -75,7 +75,8 @@ const struct option_group group_engine = {"Engine", engine_options_,
 static const struct option file_options[] = {
     {"--no-mmap", NULL, NULL, OPTION_FLAG, AT(no_mmap), 0, 0, NULL, NULL,
      "read the file into memory instead of mapping it: starts later, shares nothing with other "
-     "processes, and lies on 2 MB pages where the system has them, which can be faster"},
+     "processes, lies on 2 MB pages where the system has them, which can be faster, and stays as "
+     "it is when the file is changed (a mapped one that is cut short ends the program)"},
 };
 const struct option_group group_file = {"File", file_options, 1};
 

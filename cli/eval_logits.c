@@ -151,6 +151,25 @@ static int open_reference(struct eval *e) {
                 e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
 }
 
+// Whether a file is what the summary is printed to: opened a second time, one would overwrite the
+// other, or both stand in one pipe.
+static bool is_stdout(const char *name) {
+    struct stat there, out;
+    if (stat(name, &there) != 0 || fstat(STDOUT_FILENO, &out) != 0) return false;
+    return there.st_dev == out.st_dev && there.st_ino == out.st_ino &&
+           (!S_ISCHR(out.st_mode) || isatty(STDOUT_FILENO));
+}
+
+static int check_output(const struct args *a) {
+    if (!a->logits) return EXIT_FINE;
+    if (strcmp(a->logits, "-") == 0)
+        return fail_usage("--logits wants a file (./- for one of that name), since the summary "
+                          "goes to the standard output");
+    if (is_stdout(a->logits))
+        return fail_usage("--logits %s: is the standard output, where the summary goes", a->logits);
+    return EXIT_FINE;
+}
+
 // Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. A pipe, a
 // device or a link is written into.
 static int open_output(struct eval *e) {
@@ -226,6 +245,7 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (!code) code = run_all(e);
     code = close_output(e, code);
     if (!code) print_summary(e);
+    interrupt_end(&e->interrupt); // in front of what it would call off
     hearth_engine_destroy(e->engine);
     return code;
 }
@@ -233,7 +253,8 @@ static int eval_model(struct eval *e, const hearth_model *m) {
 int eval_tokens(const struct args *a) {
     struct eval e = {.a = a};
     hearth_model *m = NULL;
-    int code = parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens);
+    int code = check_output(a);
+    if (!code) code = parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens);
     if (code) return code;
     interrupt_begin(&e.interrupt);
     code = open_model(a, &m);

@@ -24,6 +24,7 @@ struct scorer {
     double nll, nll2;
     size_t n;
     struct progress progress;
+    struct interrupt interrupt;
 };
 
 static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *logits,
@@ -52,9 +53,12 @@ static int score_window(struct scorer *sc, size_t w, int32_t *window) {
     o.on_logits = on_logits;
     o.user = &s;
     if (hearth_request_create(sc->engine, window, sc->n_ctx, &o, &r, &err)) return fail_error(&err);
+    interrupt_watch(&sc->interrupt, r);
     enum hearth_status status = hearth_engine_run(sc->engine, &err);
     if (!status) status = hearth_request_error(r, &err);
+    interrupt_watch(&sc->interrupt, NULL);
     hearth_request_destroy(r);
+    if (atomic_load(&sc->interrupt.hit)) return EXIT_INTERRUPTED;
     if (status) return fail_error(&err);
     sc->nll += s.nll;
     sc->nll2 += s.nll2;
@@ -105,6 +109,7 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
     o.n_logits = rows < o.n_batch ? (uint32_t)rows : o.n_batch;
     int code = create_engine(m, &o, &sc->engine);
     if (!code) code = score_all(sc);
+    interrupt_end(&sc->interrupt); // in front of what it would call off
     hearth_engine_destroy(sc->engine);
     return code;
 }
@@ -125,9 +130,11 @@ int eval_text(const struct args *a) {
     struct scorer sc = {.a = a, .begin = -1, .n_ctx = a->ctx ? (size_t)a->ctx : 512};
     hearth_model *m = NULL;
     if (sc.n_ctx < 4) return fail_usage("--ctx %zu: windows of at least 4 are needed", sc.n_ctx);
+    interrupt_begin(&sc.interrupt);
     int code = open_model(a, &m);
     const hearth_tokenizer *t = code ? NULL : need_tokenizer(m, a);
     if (!code) code = t ? read_text(&sc, m, t) : EXIT_RUN;
+    interrupt_end(&sc.interrupt);
     if (!finish_stdout()) code = EXIT_RUN;
     hearth_tokens_free(&sc.tokens);
     hearth_model_close(m);

@@ -221,6 +221,12 @@ static size_t distance(const char *a, size_t n, const char *b) {
 
 static enum parse_result refuse_unknown(const struct command *c, const struct command *const *all,
                                         size_t n_all, const char *name, size_t n) {
+    for (size_t i = 0; i < n_all; i++) {
+        if (!find(all[i], name, n)) continue;
+        fail_usage("%.*s is an option of 'hearth %s', not of 'hearth %s'", (int)n, name,
+                   all[i]->name, c->name);
+        return PARSE_BAD;
+    }
     const char *near = NULL;
     size_t best = 3; // farther names are no help
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -230,12 +236,6 @@ static enum parse_result refuse_unknown(const struct command *c, const struct co
             best = d;
             near = c->groups[g]->options[i].name;
         }
-    }
-    for (size_t i = 0; i < n_all && !near; i++) {
-        if (!find(all[i], name, n)) continue;
-        fail_usage("%.*s is an option of 'hearth %s', not of 'hearth %s'", (int)n, name,
-                   all[i]->name, c->name);
-        return PARSE_BAD;
     }
     if (near) {
         fail_usage("unknown option %.*s; did you mean %s? See 'hearth help %s'", (int)n, name, near,

@@ -3,6 +3,7 @@
 // rewrites it four times a second until the work is done, then erases it. Only on a terminal; the
 // thread exists between begin and end alone.
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ void progress_begin(struct progress *p, const char *what, const char *unit) {
     memset(p, 0, sizeof(*p));
     p->what = what;
     p->unit = unit;
-    if (!isatty(STDERR_FILENO)) return;
+    const char *terminal = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || !terminal || strcmp(terminal, "dumb") == 0) return;
     pthread_mutex_init(&p->lock, NULL);
     pthread_condattr_t steady; // a clock that nobody sets
     pthread_condattr_init(&steady);

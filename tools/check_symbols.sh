@@ -32,8 +32,8 @@ if [ -n "$differ" ]; then
     bad=1
 fi
 
-rooms=$(find "$build/src" -name 'libht_*.a' | sort)
-strange=$(nm -A --defined-only -g $rooms | awk 'NF > 1 && $NF !~ /^(ht|hearth)_/')
+mapfile -t rooms < <(find "$build/src" -name 'libht_*.a' | sort)
+strange=$(nm -A --defined-only -g "${rooms[@]}" | awk 'NF > 1 && $NF !~ /^(ht|hearth)_/')
 if [ -n "$strange" ]; then
     sed 's/^/check_symbols: a name without ht_ or hearth_ in front: /' <<<"$strange" >&2
     bad=1
@@ -51,7 +51,7 @@ if [ -n "$writable" ]; then
     bad=1
 fi
 # As the linker sees it, so that nothing hides in a macro.
-called=$(nm -A -u $rooms | sed 's/^.*:\([^:]*\.o\): *U /\1 /' | awk '
+called=$(nm -A -u "${rooms[@]}" | sed 's/^.*:\([^:]*\.o\): *U /\1 /' | awk '
     BEGIN {
         n = split("malloc calloc realloc free strdup strndup asprintf posix_memalign qsort", a, " ")
         for (i = 1; i <= n; i++) memory[a[i]] = 1

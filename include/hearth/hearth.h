@@ -123,7 +123,7 @@ HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
                                    const char **key, char type[32], char *buf, size_t n_buf);
 HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
-// Tensor i; all zero past the last.
+// Tensor i; past the last empty strings and zeros.
 HEARTH_API void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth_tensor_info *out);
 
 // ---- tokenizer ---------------------------------------------------------------------------------
@@ -241,9 +241,9 @@ struct hearth_engine_options {
                        // request with on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
     // Weights are copied at creation in the order in which this machine reads them fastest: the
-    // same answers, tokens 2 to 30 % sooner with AVX-512 and up to twice as fast with AVX2, for as
-    // much memory again as the weights have and a later start. Some formats stay as they are in the
-    // file; E_UNSUPPORTED where all would.
+    // same answers, tokens 2 to 30 % sooner with AVX-512 VNNI and up to twice as fast with AVX2,
+    // for as much memory again as the weights have and a later start. Some formats stay as they are
+    // in the file; E_UNSUPPORTED where all would.
     bool repack;
     // Memory for keys, values and passes is taken from the system at creation (true), or as it is
     // first written (default): then a short context takes little, the first token comes earlier,
@@ -261,7 +261,8 @@ struct hearth_memory { // bytes
     uint64_t tokenizer;
     uint64_t other; // plan, tables, engine state, program (estimated)
     uint64_t total;
-    uint64_t available; // what the machine or the cgroup has for us now, a copied file included
+    uint64_t available; // what the machine or the cgroup has for us now, a copied file included;
+                        // UINT64_MAX: not known
 };
 // What an engine with these options will use, computed from the header before anything is loaded.
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
@@ -341,7 +342,7 @@ struct hearth_request_options {
     int32_t max_tokens; // default -1: until the end or a full context; 0: only read the prompt
     bool ignore_end;    // generate on past end tokens (benchmarks)
     bool show_special;  // special tokens appear in the text
-    int32_t n_logprobs; // default -1: none; 0: of the token only; at most 20 others
+    int32_t n_logprobs; // default -1: none; 0: of the token; up to 20: of so many likely ones, too
     // Stop strings, copied; not part of the text: UTF-8 of 1 to 65536 bytes, and a vocabulary
     const char *const *stop;
     size_t n_stop;
@@ -425,7 +426,7 @@ struct hearth_check {   // borrowed for the length of the call
 typedef void (*hearth_check_fn)(void *user, const struct hearth_check *check);
 // Runs the kernels of every CPU level that this machine can run over random numbers and compares
 // them with level scalar: bit for bit, but for BF16, which is held to a bound. Tells fn of each;
-// *n_failed counts those that differ. Half a second at most; 2 MB; any thread.
+// *n_failed counts those that differ. About a second at most; 2 MB; any thread.
 HEARTH_TRY hearth_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
                             struct hearth_error *err);
 
@@ -443,9 +444,11 @@ struct hearth_ceilings {
     // machine) or is of a slower kind; others wait for its thread at every step.
     double slowest_thread;
 };
-// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each), and for that time a buffer of
+// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and, the first time, what it
+// takes to fill 64 MB or four times the last cache at least; for that time a buffer of
 // 256 MB or eight times the last cache, at most 2 GB and a quarter of the memory that is available.
-// Of the options those of backend, level and threads count. Others that run now lower the numbers.
+// Of the options those of backend, level, threads and mask count. Other programs that run now lower
+// the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that quarter is below 64 MB.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                    struct hearth_ceilings *out, struct hearth_error *err);

@@ -121,8 +121,10 @@ static void put_string(struct sink *s, const char *text, size_t n) {
             put_text(s, "\\t");
         } else if (c == '\r') {
             put_text(s, "\\r");
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
+        } else if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) {
+            // Controls, those of two bytes as well: a terminal obeys them.
+            unsigned code = c == 0xc2 ? (unsigned char)text[i + 1] : c;
+            snprintf(escape, sizeof escape, "\\u%04x", code);
             put_text(s, escape);
         } else {
             put(s, text + i, len);

@@ -192,6 +192,19 @@ class Inspect(WithModel):
         self.assertRegex(out, r"general.architecture +str +\"llama\"\n")
         self.assertRegex(out, r"blk.1.ffn_up.weight +F32 +96 x 64 ")
 
+    def test_controls(self):
+        """What a terminal obeys reaches none: escaped in values, refused in keys."""
+        entries = tiny.tiny_entries()
+        path = self.path("controls.gguf")
+        tiny.write_gguf(path, [*entries, ("general.author", "x\u009b31mRED\u001b[0m")], [])
+        for form in [], ["--json"]:
+            out = tiny.hearth("inspect", path, *form)[1]
+            self.assertIn(b"x\\u009b31mRED\\u001b[0m", out)
+        tiny.write_gguf(path, [*entries, ("k\u009b31m", 1)], [])
+        code, out, err = tiny.hearth("inspect", path)
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn("'k\\xc2\\x9b31m'", err)
+
     def test_unsupported(self):
         path = tiny.tiny_model(self.path("mamba.gguf"), "mamba")
         code, out, err = tiny.hearth("inspect", path)
@@ -320,15 +333,18 @@ class Bench(WithModel):
     def test_too_short(self):
         """Said before anything is measured."""
         code, out, err = tiny.hearth("bench", "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
-        self.assertEqual((code, out), (1, b""), err)
+        self.assertEqual((code, out), (2, b""), err)
         self.assertIn("--ctx leaves no place for 64 tokens behind 0", err)
         code, out, err = tiny.hearth("bench", "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
-        self.assertEqual((code, out), (1, b""), err)
+        self.assertEqual((code, out), (2, b""), err)
         self.assertIn("--ctx leaves no place for a token behind a prompt of 8", err)
         for ctx, fits in ((10, False), (11, True)):  # a prompt of 6, its first token, 4 more
             code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 0, "--generate", 4, "--depth",
                                        6, "--ctx", ctx, "--reps", 1)
-            self.assertEqual(code, 0 if fits else 1, err)
+            self.assertEqual(code, 0 if fits else 2, err)
+        code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 1, "--generate", 0, "--ctx", 2,
+                                   "--reps", 1)
+        self.assertEqual(code, 0, err)
         code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
         self.assertEqual(code, 2, err)
         self.assertIn("nothing to measure", err)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import tiny
@@ -131,6 +132,17 @@ class Run(WithModel):
         self.assertEqual(p.returncode, 130, err)
         self.assertIn(b"(cancelled)", err)
 
+    def test_interrupt_eval(self):
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"abc " * 500000)
+            f.flush()
+            p = subprocess.Popen([tiny.HEARTH, "eval", self.model, "--file", f.name], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (130, b""), err)
+
     def test_interrupt_ignored(self):
         """Who starts it in the background of a script has SIGINT ignored, and it stays so."""
         p = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$0\" \"$@\"", tiny.HEARTH, "run", self.model, "-p", "abc",
@@ -171,13 +183,15 @@ class Tokenize(WithModel):
         self.assertEqual(self.tokenize("--ids", "116, 258 257", "--special"), b"the<|end|>")
         self.assertEqual(self.tokenize("--ids", "195,169,255"), "\u00e9".encode() + b"\xff")
         code, _, err = tiny.hearth("tokenize", self.model, "--ids", "1,260")
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 2)
         self.assertIn("token id 260, number 2 of the list", err)
 
     def test_json_lines(self):
         lines = [{"text": "the"}, {"text": ""}, {"text": "\u00e9\u0000\"", "ids": [1]}]
         text = "".join(json.dumps(l) + "\n" for l in lines).encode()
         out = [json.loads(l) for l in self.tokenize("--jsonl", stdin=text).splitlines()]
+        blank = self.tokenize("--jsonl", stdin=b"\n" + text.replace(b"\n", b"\n\r\n"))
+        self.assertEqual([json.loads(l) for l in blank.splitlines()], out)
         self.assertEqual(out, [{"ids": [116, 258]}, {"ids": []}, {"ids": [195, 169, 0, 34]}])
         back = self.tokenize("--jsonl", "--decode", stdin="".join(json.dumps(l) + "\n" for l in out).encode())
         self.assertEqual([json.loads(l)["text"] for l in back.splitlines()], [l["text"] for l in lines])

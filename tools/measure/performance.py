@@ -5,7 +5,7 @@ which says how files and peers are made and what a share is. Run it on a quiet m
 
 usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
                       [--threads N] [--rounds N] [--tries N] [--level L] [--list] [--choose]
-  ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all)
+  ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all but those of other formats)
   --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: no such column
   --tries    how many times as many rounds are tried, for turns that compare (default: 4)
   --level    Hearth's --cpu-level, for peers that were built for as much
@@ -460,7 +460,8 @@ def arguments(rows):
     a.at_level = ['--cpu-level', a.level] if a.level else []
     a.models, a.hearth = os.path.abspath(a.models), os.path.abspath(a.hearth)
     a.sampler = os.path.join(os.path.dirname(a.hearth), 'tests', 'engine', 'test_sampler')
-    a.picked = [r for r in rows if not a.rows or any(r.name.startswith(x) for x in a.rows)]
+    a.picked = [r for r in rows if (any(r.name.startswith(x) for x in a.rows) if a.rows
+                                    else not r.name.startswith('other-'))]
     for x in a.rows:
         if not any(r.name.startswith(x) for r in rows):
             ap.error(f'no row begins with {x}; --list prints them')

@@ -169,18 +169,22 @@ const char *ht_cpu_level_name(enum ht_cpu_level l) {
 
 enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,
                                       struct hearth_error *err) {
-    char list[128] = "";
+    char list[128] = "", usable[128] = "";
+    int found = -1;
     for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
-        if (strcmp(name, level_names[l]) == 0) {
-            if (!ht_cpu_level_usable((enum ht_cpu_level)l))
-                return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                               "CPU level \"%s\" cannot run on this machine, whose best is \"%s\"",
-                               name, ht_cpu_level_name(ht_cpu_best_level()));
-            *out = (enum ht_cpu_level)l;
-            return HEARTH_OK;
-        }
+        if (strcmp(name, level_names[l]) == 0) found = l;
         if (l > 0) strcat(list, ", ");
         strcat(list, level_names[l]);
+        if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+        if (usable[0]) strcat(usable, ", ");
+        strcat(usable, level_names[l]);
+    }
+    if (found >= 0 && !ht_cpu_level_usable((enum ht_cpu_level)found))
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "CPU level \"%s\" cannot run on this machine, which has: %s", name, usable);
+    if (found >= 0) {
+        *out = (enum ht_cpu_level)found;
+        return HEARTH_OK;
     }
     return ht_fail(err, HEARTH_E_ARG, "no CPU level is called \"%.40s\"; there are: %s", name,
                    list);
