@@ -287,9 +287,8 @@ static int run(const struct args *a) {
         code = fail_error(&err);
     } else {
         if (guesses_pre(f)) {
-            note("%s: metadata key tokenizer.ggml.pre is missing; text is cut as \"default\" has "
-                 "it, "
-                 "which may not be the model's own way",
+            note("%s: metadata key tokenizer.ggml.pre is missing; text is cut as \"default\" "
+                 "has it, which may not be the model's own way",
                  a->operands[0]);
         }
         code = tokenize(a, t);

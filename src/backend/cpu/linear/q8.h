@@ -192,14 +192,14 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
     [HT_Q4_K] = {packs##_q4_k, tile, stream##_q4_k, most, most}
 
 // All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
-// packers begin, and how many tokens the streams of Q8_0 take, and of other formats, but for some.
+// packers begin, and how many tokens the streams of Q4_0 and Q4_K take, and of Q8_0.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream, most),                                          \
         ROW_Q4_K(packs, NIBBLES_32_MIN(tile_32_min), stream, most),                                \
-        OTHER_FORMATS(tile_32, tile_32_min, packs, pack_iq3_s, stream, most, most_q8_0)
+        OTHER_FORMATS(tile_32, tile_32_min, packs, pack_iq3_s, stream, most_q8_0)
 
 // Those but Q4_0 and Q4_K.
-#define OTHER_FORMATS(tile_32, tile_32_min, packs, iq3_s, stream, most, most_q8_0)                 \
+#define OTHER_FORMATS(tile_32, tile_32_min, packs, iq3_s, stream, most_q8_0)                       \
     [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_RARE, STREAM_RARE}, \
     [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, STREAM_OTHER, STREAM_OTHER}, \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \

@@ -69,7 +69,7 @@
                    [HT_BF16] = LIST bf16,                                                          \
                    ROW_Q4_0(q4_packs, t4, stream, most),                                           \
                    ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
-                   OTHER_FORMATS(t32, t32_min, packs, iq3_s, stream, most, most_q8_0)},            \
+                   OTHER_FORMATS(t32, t32_min, packs, iq3_s, stream, most_q8_0)},                  \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, floats, __VA_ARGS__)},               \
     }
