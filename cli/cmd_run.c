@@ -153,7 +153,14 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
     uint64_t n_generated = s.n_generated_tokens ? s.n_generated_tokens - 1 : 0;
     fprintf(stderr, "\n%s, %s\n", model_label(r->a), hearth_engine_device(r->engine));
     fprintf(stderr, "  %-12s %13.3f s\n", "load", r->load_s);
-    print_rate("prompt", s.n_prompt_tokens, s.prompt_ns);
+    if (finish == HEARTH_FINISH_CANCELLED && s.n_generated_tokens == 0) {
+        struct hearth_engine_stats all; // of this request alone
+        hearth_engine_get_stats(r->engine, &all);
+        fprintf(stderr, "  %-12s %6llu tokens of %llu\n", "prompt",
+                (unsigned long long)all.n_tokens, (unsigned long long)s.n_prompt_tokens);
+    } else {
+        print_rate("prompt", s.n_prompt_tokens, s.prompt_ns);
+    }
     fprintf(stderr, "  %-12s %6llu tokens", "generation", (unsigned long long)s.n_generated_tokens);
     if (n_generated && s.generation_ns) {
         fprintf(stderr, "  %9.1f tokens/s", (double)n_generated * 1e9 / (double)s.generation_ns);

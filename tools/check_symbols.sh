@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Both libraries' names are hearth_* and nothing else, and all that the public header declares; they
-# have no writable data. (Tables of pointers lie in .data.rel.ro, which the loader makes
+# have no named writable data. (Tables of pointers lie in .data.rel.ro, which the loader makes
 # read-only.) And their objects call nothing that takes memory unseen, prints, or ends the program.
 # usage: tools/check_symbols.sh BUILD
 set -euo pipefail

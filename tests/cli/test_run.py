@@ -132,6 +132,18 @@ class Run(WithModel):
         self.assertEqual(p.returncode, 130, err)
         self.assertIn(b"(cancelled)", err)
 
+    def test_interrupt_prompt(self):
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"abc " * 200000)
+            f.flush()
+            p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-f", f.name, "--ctx", "1000000"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(2)
+            p.send_signal(signal.SIGINT)
+            _, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 130, err)
+        self.assertRegex(err, rb"prompt +\d+ tokens of \d+\n")
+
     def test_interrupt_eval(self):
         with tempfile.NamedTemporaryFile() as f:
             f.write(b"abc " * 500000)
