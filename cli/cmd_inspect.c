@@ -368,7 +368,7 @@ static int run(const struct args *a) {
     struct inspect in = {.a = a};
     struct hearth_error err = {HEARTH_OK, ""};
     hearth_file *f;
-    if (!a->memory && !a->plan && has_engine_options(a))
+    if (!a->memory && has_engine_options(a))
         return fail_usage("options of an engine go with --memory: 'hearth inspect' runs nothing");
     if (hearth_file_open(a->operands[0], &f, &err)) return fail_error(&err);
     return inspect_file(&in, f);
