@@ -375,10 +375,11 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
     return code;
 }
 
+#define WARM_UP_CTX 3 // positions: a token, the one behind it, and that one's
+
 // Touches every weight once, so that the first repetition does not wait for the disk, and goes on
 // until nothing else is left of what came before. (Where it slept instead, prompts were read 3 to
 // 6 % more slowly: Emerald Rapids, 2026-11-29.)
-#define WARM_UP_CTX 3 // a token, the one behind it, and that one's
 static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
     struct result r;

@@ -121,9 +121,8 @@ static void put_string(struct sink *s, const char *text, size_t n) {
             put_text(s, "\\t");
         } else if (c == '\r') {
             put_text(s, "\\r");
-        } else if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) {
-            // Controls, those of two bytes as well: a terminal obeys them.
-            unsigned code = c == 0xc2 ? (unsigned char)text[i + 1] : c;
+        } else if (ht_utf8_is_control(text + i, len)) {
+            unsigned code = (unsigned char)text[i + len - 1]; // all of it
             snprintf(escape, sizeof escape, "\\u%04x", code);
             put_text(s, escape);
         } else {

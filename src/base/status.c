@@ -38,17 +38,14 @@ const char *hearth_status_text(enum hearth_status s) {
     return "a status that this version does not know";
 }
 
-// Control characters (U+0080 to U+009F as well) and bytes that are not UTF-8 become '?'.
+// Control characters and bytes that are not UTF-8 become '?'.
 static void clean(char *s) {
     size_t n = strlen(s);
     for (size_t i = 0; i < n;) {
         size_t len = ht_utf8_char_len(s + i, n - i);
-        if (len == 0 || (len == 1 && ((unsigned char)s[i] < 0x20 || s[i] == 0x7f))) {
-            s[i] = '?';
-            len = 1;
-        } else if (len == 2 && (unsigned char)s[i] == 0xc2 && (unsigned char)s[i + 1] < 0xa0) {
-            s[i] = s[i + 1] = '?';
-        }
+        bool shown = len > 0 && !ht_utf8_is_control(s + i, len);
+        if (len == 0) len = 1;
+        if (!shown) memset(s + i, '?', len);
         i += len;
     }
 }

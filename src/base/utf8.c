@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "base/utf8.h"
 
-#include <stdbool.h>
-
 static bool is_tail(unsigned char c) {
     return (c & 0xc0) == 0x80;
 }
@@ -25,4 +23,9 @@ size_t ht_utf8_char_len(const char *s, size_t n) {
         return 4;
     }
     return 0;
+}
+
+bool ht_utf8_is_control(const char *s, size_t len) {
+    const unsigned char *p = (const unsigned char *)s;
+    return p[0] < 0x20 || p[0] == 0x7f || (len == 2 && p[0] == 0xc2 && p[1] < 0xa0);
 }

@@ -39,17 +39,11 @@ int64_t ht_gguf_index_find(const struct name_index *ix, const char *name) {
     return -1;
 }
 
-// A terminal obeys those of two bytes as well.
-static bool is_control(const unsigned char *u, size_t len) {
-    return u[0] < 0x20 || u[0] == 0x7f || (len == 2 && u[0] == 0xc2 && u[1] < 0xa0);
-}
-
 bool ht_gguf_name_ok(const char *s, size_t n, size_t max) {
-    const unsigned char *u = (const unsigned char *)s;
     if (n == 0 || n > max) return false;
     for (size_t i = 0; i < n;) {
         size_t len = ht_utf8_char_len(s + i, n - i);
-        if (len == 0 || is_control(u + i, len)) return false;
+        if (len == 0 || ht_utf8_is_control(s + i, len)) return false;
         i += len;
     }
     return true;
@@ -66,7 +60,7 @@ const char *ht_gguf_quote(char out[GGUF_QUOTE_BYTES], const char *s, size_t n) {
             break;
         }
         size_t len = ht_utf8_char_len(s + i, n - i);
-        if (len == 0 || is_control(u + i, len)) {
+        if (len == 0 || ht_utf8_is_control(s + i, len)) {
             o += (size_t)snprintf(out + o, GGUF_QUOTE_BYTES - o, "\\x%02x", u[i]);
             i++;
         } else {

@@ -111,6 +111,8 @@ static void test_utf8(void **state) {
         bool valid = c < 0x110000 && !(c >= 0xd800 && c < 0xe000);
         if (ht_utf8_char_len(s, n) != (valid ? n : 0)) fail_msg("U+%04X", c);
         if (ht_utf8_char_len(s, n - 1) != 0) fail_msg("U+%04X cut short", c);
+        bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+        if (valid && ht_utf8_is_control(s, n) != control) fail_msg("U+%04X", c);
     }
     assert_int_equal(ht_utf8_char_len("\xc0\x80", 2), 0); // overlong
     assert_int_equal(ht_utf8_char_len("\xe0\x9f\xbf", 3), 0);
