@@ -25,7 +25,8 @@ INLINE vi store_for_sums(uint8_t *code, const enum ht_format f, const vi *r, con
     vi products = splat_int(0);
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        vi first = add_bytes(codes(f, r, j, i), 120), second = add_bytes(codes(f, r, j, 4 + i), -8);
+        vi first = add_bytes(codes(f, r, j, i, 0), 120);
+        vi second = add_bytes(codes(f, r, j, 4 + i, 0), -8);
         products = dot4(products, first, second);
         *(vi *)(void *)(code + i * 128) = first;
         *(vi *)(void *)(code + (4 + i) * 128) = second;
@@ -49,7 +50,7 @@ INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size
         for (uint32_t k = 0; k < n_k; k += s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, &q, scale, min);
+            scales(f, false, &q, scale, min);
             shared(f, &q, high);
             UNROLL(16)
             for (uint32_t g = 0; g < s.unit / s.group; g++) {
@@ -73,7 +74,7 @@ INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size
                     }
                     UNROLL(4)
                     for (int i = 0; i < 8; i += 2, code += 256) {
-                        vi a = codes(f, r, (int)j, i), b = codes(f, r, (int)j, i + 1);
+                        vi a = codes(f, r, (int)j, i, 0), b = codes(f, r, (int)j, i + 1, 0);
                         if (negatives) begin = count_negatives(count_negatives(begin, a), b);
                         store_codes(code, add ? add_bytes(a, add) : a, add ? add_bytes(b, add) : b);
                     }

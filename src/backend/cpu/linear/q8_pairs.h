@@ -53,7 +53,7 @@ INLINE vi code_of(const uint32_t f, const uint8_t *p, const uint32_t gap, uint32
         break;
     default: r[i] = word(p, gap * i); break; // Q8_0
     }
-    return codes(f, r, (int)j, (int)i);
+    return codes(f, r, (int)j, (int)i, standing(f, (int)j));
 }
 
 // Where a pair of parts is: of one block of the format, or of two that follow each other.
@@ -109,7 +109,7 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
             const int32_t bias = halves ? a->bias_half[h] : a->bias;
-            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias);
+            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias, 0);
         }
     }
     UNROLL(8)
@@ -172,7 +172,7 @@ INLINE void multiply_unit(const uint32_t f, const uint32_t n, struct rows *w, co
                           struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
     vf scale[16], min[16];
-    scales(f, w, scale, min);
+    scales(f, true, w, scale, min);
     struct pair at = {.block = {w->p, w->p}, .scale = scale, .min = min};
     for (; at.step < s.unit / 32 / s.step; at.step++) {
         // The first three blocks of a step of Q6_K are alike: one code for them.
@@ -198,7 +198,7 @@ INLINE void multiply_two(const uint32_t f, const uint32_t n, struct rows *w, con
     const uint8_t *second = w->p + w->next;
     vf scale[2];
     UNROLL(2)
-    for (uint32_t h = 0; h < 2; h++, w->rest += w->n_rest) scales(f, w, &scale[h], NULL);
+    for (uint32_t h = 0; h < 2; h++, w->rest += w->n_rest) scales(f, true, w, &scale[h], NULL);
     struct pair at = {.block = {w->p, second}, .scale = scale, .min = scale};
     multiply_pair(f, n, &at, 0, act, asker, y);
     w->rest = w->p + 2 * w->n_words;
@@ -243,12 +243,12 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
         const uint8_t *p = w + LANES * (part * row_bytes + (size_t)in_front * s.unit_bytes);
         struct rows q = rows_of(p, row_bytes, s.unit_bytes, 1);
         vf scale;
-        scales(f, &q, &scale, NULL);
+        scales(f, true, &q, &scale, NULL);
         for (uint32_t i = 0; i < t->n_tokens; i++) {
             const uint8_t *act = t->act + i * t->act_stride;
             const struct ht_act_q8 *a = act_of(&act, 0, in_front);
             float *y = t->to + i * t->to_stride + LANES * part;
-            vi sum = start(f, a->bias), pairs = sum;
+            vi sum = start(f, a->bias, 0), pairs = sum;
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++)
                 add_products(f, &sum, &pairs, code_of(f, q.p, 1, 0, 0, c), a->q + 4 * c, c);

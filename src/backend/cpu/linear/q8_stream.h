@@ -36,21 +36,24 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     const bool small = s.offset > 0 || s.has_min;
     // Sums of exact integers may be split: few tokens have too few chains to hide a product.
     const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
+    const int half = n_chains == 2 && !made ? half_standing(f) : 0; // of the second chain
     const uint32_t n_small = SMALL_PAIRS ? small_steps(f) : 0;
     vi sum[STREAM_NARROW][STREAM_CHAINS], pairs[STREAM_NARROW];
     UNROLL(8)
     for (uint32_t i = 0; i < n; i++) {
-        sum[i][0] = start(f, act_of(act, stride, i)->bias);
+        sum[i][0] = start(f, act_of(act, stride, i)->bias, standing(f, j));
         UNROLL(4)
         for (uint32_t c = 1; c < n_chains; c++) sum[i][c] = splat_int(0);
     }
     UNROLL(8)
     for (uint32_t c = 0; c < 8; c++) {
-        vi code = made ? made[c] : codes(f, r, j, (int)c);
+        const int up = half > 0 ? (c < 4 ? 0 : half) : standing(f, j);
+        vi code = made ? made[c] : codes(f, r, j, (int)c, up);
         ask(asker, LANES * s.unit_bytes * 32 / s.unit, 8 * b + c, 8 * n_batches);
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
-            vi q = broadcast4(act_of(act, stride, i)->q + c * 4), *to = &sum[i][c % n_chains];
+            vi q = broadcast4(act_of(act, stride, i)->q + c * 4);
+            vi *to = &sum[i][half > 0 ? c / 4 : c % n_chains];
             if (n_small > 0)
                 add_small(to, &pairs[i], code, q, c, n_small);
             else
@@ -66,7 +69,7 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = act_of(act, stride, i);
         UNROLL(4)
-        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c];
+        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c] >> half;
         y[i] = fold(y[i], sum[i][0], *scale, back, a->scale);
         if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
     }
@@ -80,7 +83,7 @@ INLINE void stream_wide(const uint32_t f, const uint32_t n, const vi *r, const i
     const uint32_t n_batches = (n + 5) / 6;
     vi code[8];
     UNROLL(8)
-    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c);
+    for (uint32_t c = 0; c < 8; c++) code[c] = codes(f, r, j, (int)c, standing(f, j));
     UNROLL(3)
     for (uint32_t b = 0; b < n_batches; b++) {
         const uint32_t from = n * b / n_batches, to = n * (b + 1) / n_batches;
@@ -109,10 +112,10 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
             vi sum[STREAM_TOKENS], pairs[STREAM_TOKENS];
             UNROLL(3)
             for (uint32_t i = 0; i < n; i++)
-                sum[i] = start(f, act_of(block, stride, i)->bias_half[h]);
+                sum[i] = start(f, act_of(block, stride, i)->bias_half[h], standing(f, (int)j));
             UNROLL(4)
             for (uint32_t c = 0; c < 4; c++) {
-                vi code = codes_half(f, r, (int)j, (int)c);
+                vi code = codes_half(f, r, (int)j, (int)c, standing(f, (int)j));
                 if (c == 0) ask(asker, n_bytes, 5 * h + 1 + j, 10);
                 UNROLL(3)
                 for (uint32_t i = 0; i < n; i++) {
@@ -143,14 +146,14 @@ INLINE void last_blocks(const uint32_t f, uint32_t n_blocks, struct rows *w, con
     for (; n_blocks > 0; n_blocks--, act += sizeof(struct ht_act_q8)) {
         vf scale, min;
         vi r[8], code[8];
-        scales(f, w, &scale, &min);
+        scales(f, true, w, &scale, &min);
         raw(f, w, 0, NULL, r);
         UNROLL(8)
-        for (int c = 0; c < 8; c++) code[c] = codes(f, r, 0, c);
+        for (int c = 0; c < 8; c++) code[c] = codes(f, r, 0, c, 0);
         for (uint32_t i = 0; i < t->n_tokens; i++) {
             const struct ht_act_q8 *a = act_of(act, t->act_stride, i);
             float *y = to + i * t->to_stride;
-            vi sum = start(f, a->bias);
+            vi sum = start(f, a->bias, 0);
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++) {
                 vi q = broadcast4(a->q + 4 * c);
@@ -193,7 +196,7 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
         for (; left >= s.unit; left -= s.unit, rows_advance(&q, s.unit_bytes)) {
             vf scale[16], min[16];
             vi high[8];
-            scales(f, &q, scale, min);
+            scales(f, true, &q, scale, min);
             shared(f, &q, high);
             const vf *sc = scale, *m = min;
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {

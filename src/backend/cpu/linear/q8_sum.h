@@ -35,8 +35,8 @@ INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
 
 // The sum's start for codes of this format: minus offset times the sum of q, from a bias, which has
 // 128 times it.
-INLINE vi start(const uint32_t f, int32_t bias) {
-    const int offset = shape_of(f).offset;
+INLINE vi start(const uint32_t f, int32_t bias, const int up) {
+    const int offset = shape_of(f).offset << up;
     if (!offset) return splat_int(HT_SHIFTED);
     const int shift = __builtin_ctz(128u / (unsigned)offset);
     return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));

@@ -95,6 +95,11 @@ INLINE vi field(vi x, const int at, const int n) {
     return x;
 }
 
+INLINE vf times(vf x, const float by) {
+    if (by == 1) return x;
+    return x * splat(by);
+}
+
 INLINE vf scaled(vf d, vi s) {
     return d * __builtin_convertvector(s, vf);
 }
@@ -134,22 +139,22 @@ struct factor {
 static const int32_t field_bits[] = {0x4b000000, 0xf,    0xf00,      0xf0,      0xf000,
                                      0x3f,       0x3f00, 0x4b000020, 0x4b002000};
 
-INLINE struct factor factor_of(vf d, const int at) {
+INLINE struct factor factor_of(vf first, vf second, const int at) {
     static const float less[] = {1.0f, 0x1p-8f, 0x1p-4f, 0x1p-12f};
     const float *by = less + (at > 0 ? 2 : 0);
-    struct factor f = {{d, d}, field_bits};
+    struct factor f = {{first, second}, field_bits};
     if (LANES < 16) return f;
     // Else they would be kept in registers that a stream wants for its sums.
     __asm__ volatile("" : "+r"(by), "+r"(f.c));
-    if (at > 0) f.d[0] = d * splat(by[0]);
-    f.d[1] = d * splat(by[1]);
+    if (at > 0) f.d[0] = first * splat(by[0]);
+    f.d[1] = second * splat(by[1]);
     return f;
 }
 
 // The factor times a field less `less`, which is 0 or, of six bits, 32.
 INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int at, const int n,
                        const int less) {
-    if (LANES < 16) return scaled(f->d[0], field(x, 8 * byte + at, n) - less);
+    if (LANES < 16) return scaled(f->d[byte % 2], field(x, 8 * byte + at, n) - less);
     if (byte > 1) x = (vi)((vu32)x >> 16);
     const int mask = (n == 6 ? 5 : at > 0 ? 3 : 1) + byte % 2, off = less > 0 ? 7 + byte % 2 : 0;
     vf more = (vf)merge(splat_int(f->c[0]), x, splat_int(f->c[mask]));
@@ -162,10 +167,13 @@ INLINE void scaled_bytes(const struct factor *d, vi x, const int less, vf *scale
     for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6, less);
 }
 
-INLINE void scales_q4_k(const struct rows *w, vf *scale, vf *min) {
+// by[j]: what multiplies the scales of block j of a step.
+INLINE void scales_q4_k(const struct rows *w, const float *by, vf *scale, vf *min) {
     vi h[4];
     load16(w, 0, h);
-    const struct factor d = factor_of(half_low(h[0]), 0), dmin = factor_of(half_high(h[0]), 0);
+    const vf d_of = half_low(h[0]), dmin_of = half_high(h[0]);
+    const struct factor d = factor_of(d_of, times(d_of, by[1]), 0);
+    const struct factor dmin = factor_of(dmin_of, dmin_of, 0);
     // Six bits each; the upper two of the second four stand behind those of the first.
     scaled_bytes(&d, h[1], 0, scale);
     scaled_bytes(&dmin, h[2], 0, min);
@@ -186,22 +194,29 @@ INLINE void scales_q6_k(const struct rows *w, vf *scale) {
 #endif
 }
 
-INLINE void scales_q2_k(const struct rows *w, vf *scale, vf *min) {
+INLINE void scales_q2_k(const struct rows *w, const float *by, vf *scale, vf *min) {
     vi h[4], dm[4];
     load16(w, 0, h);
     load16(w, 68, dm); // the last four bytes are d and dmin
-    const struct factor d = factor_of(half_low(dm[3]), 0);
-    const struct factor dmin = factor_of(half_high(dm[3]) * splat(1.0f / 128), 4); // half_128
-    UNROLL(16)
-    for (int g = 0; g < 16; g++) {
-        scale[g] = scaled_field(&d, h[g / 4], g % 4, 0, 4, 0);
-        min[g] = scaled_field(&dmin, h[g / 4], g % 4, 4, 4, 0);
+    const vf d_of = half_low(dm[3]), dmin_of = half_high(dm[3]) * splat(1.0f / 128); // half_128
+    const struct factor dmin = factor_of(dmin_of, dmin_of, 4);
+    UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        const vf d_here = times(d_of, by[j]);
+        const struct factor d = factor_of(d_here, d_here, 0);
+        UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int g = 8 * (i / 2) + 2 * j + i % 2;
+            scale[g] = scaled_field(&d, h[g / 4], g % 4, 0, 4, 0);
+            min[g] = scaled_field(&dmin, h[g / 4], g % 4, 4, 4, 0);
+        }
     }
 }
 
 INLINE void scales_q3_k(const struct rows *w, vf *scale) {
     vi h[4]; // four bytes of qs, then the 12 of scales
-    const struct factor d = factor_of(half_rows(w, 108), 0);
+    const vf d_of = half_rows(w, 108);
+    const struct factor d = factor_of(d_of, d_of, 0);
     load16(w, 92, h);
     UNROLL(4)
     for (int q = 0; q < 4; q++) { // the upper two bits of four scales, to their lower four
@@ -237,14 +252,32 @@ INLINE void scales_iq3_s(const struct rows *w, vf *scale) {
     for (int g = 0; g < 8; g++) scale[g] = scaled(d, 2 * field(h[3], 4 * g, 4) + 1);
 }
 
-INLINE void same_scales(const struct rows *w, const size_t at, vf *scale) {
+INLINE void same_scales(const struct rows *w, const size_t at, const float *by, vf *scale) {
     vf d = half_rows(w, at);
     UNROLL(8)
-    for (int g = 0; g < 8; g++) scale[g] = d;
+    for (int g = 0; g < 8; g++) scale[g] = times(d, by[g % 4]);
 }
 
-INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
+// By how many bits the codes of block j of a step are too high in a stream, which multiplies them
+// where they stand in their bytes: 2^n times themselves, by a scale that is as much smaller. Exact,
+// since sums have room for it (at most 192 or 240 times 127, 32 times, is below 2^22). Not where
+// codes are signed or have to be small.
+INLINE int standing(const uint32_t f, const int j) {
+    if (CODES_SIGNED || SMALL_PAIRS) return 0;
+    return f == HT_Q4_K ? 4 * j : f == HT_Q2_K || f == HT_TQ2_0 ? 2 * j : 0;
+}
+// The same of the codes of a block's second half alone, whose products then have their own sum.
+INLINE int half_standing(const uint32_t f) {
+    if (CODES_SIGNED || SMALL_PAIRS) return 0;
+    return base_of(f) == HT_Q4_0 || f == HT_Q4_1 ? 4 : 0;
+}
+
+// stand: for codes that are as much too high as standing() says.
+INLINE void scales(const uint32_t f, const bool stand, const struct rows *w, vf *scale, vf *min) {
     vi h[4];
+    float by[4];
+    UNROLL(4)
+    for (int j = 0; j < 4; j++) by[j] = stand ? 1.0f / (float)(1 << standing(f, j % 4)) : 1;
     if (in_fours(f)) return; // scales_of_fours
     switch (f) {
     case HT_Q4_1:
@@ -253,15 +286,15 @@ INLINE void scales(const uint32_t f, const struct rows *w, vf *scale, vf *min) {
         scale[0] = half_low(h[0]);
         min[0] = -half_high(h[0]);
         break;
-    case HT_Q2_K: scales_q2_k(w, scale, min); break;
+    case HT_Q2_K: scales_q2_k(w, by, scale, min); break;
     case HT_Q3_K: scales_q3_k(w, scale); break;
     case HT_Q4_K:
-    case HT_Q5_K: scales_q4_k(w, scale, min); break;
+    case HT_Q5_K: scales_q4_k(w, by, scale, min); break;
     case HT_Q6_K: scales_q6_k(w, scale); break;
     case HT_IQ4_XS: scales_iq4_xs(w, scale); break;
     case HT_IQ3_S: scales_iq3_s(w, scale); break;
-    case HT_TQ1_0: same_scales(w, 52, scale); break;
-    case HT_TQ2_0: same_scales(w, 64, scale); break;
+    case HT_TQ1_0: same_scales(w, 52, by, scale); break;
+    case HT_TQ2_0: same_scales(w, 64, by, scale); break;
     case HT_MXFP4: scale[0] = scale_mxfp4(byte_rows(w, 0)); break;
     default: scale[0] = half_rows(w, 0); break;
     }
@@ -401,8 +434,8 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
     }
 }
 
-INLINE vi nibbles(const vi *r, const int i) { // of blocks of 32: low of all, then high of all
-    return bits(r[i % 4], i / 4 * 4, 15);
+INLINE vi nibbles(const vi *r, const int i, const int up) { // of blocks: low ones, then high ones
+    return bits(r[i % 4], i / 4 * 4 - up, 15 << up);
 }
 
 // Values of the tables, and the same with the offset of shape_of.
@@ -443,7 +476,7 @@ INLINE vi iq3(const vi *r, const int j, const int i) {
 }
 
 // Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
-INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i) {
+INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i, const int up) {
     vi high;
     switch (f) {
 #ifdef REPACKED
@@ -459,7 +492,7 @@ INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i) {
     case HT_Q3_K:
         high = j < 2 ? (vi)((vu16)r[4 + i] << (2 - j)) : (vi)((vu16)r[4 + i] >> (j - 2));
         return merge(bits(r[i], 2 * j, 3), high, bytes(4));
-    default: return bits(r[i], 2 * j, 3); // Q2_K
+    default: return bits(r[i], 2 * j - up, 3 << up); // Q2_K
     }
 }
 
@@ -471,12 +504,12 @@ INLINE vi by_table(const uint32_t f, vi x) {
 
 // A block's 16 bytes of codes end it; its scale stands in front of them, in two bytes, or of MXFP4
 // in one.
-INLINE vi codes_of_fours(const uint32_t f, const vi *r, const int j, const int i) {
+INLINE vi codes_of_fours(const uint32_t f, const vi *r, const int j, const int i, const int up) {
     const int size = (int)base_shape(f).unit_bytes, at = size * (j + 1) - 16, shift = at % 4 * 8;
     const vi *word = r + at / 4 + i % 4;
     vi x = word[0];
     if (shift) x = (vi)((vu32)x >> shift) | word[1] << (32 - shift);
-    return by_table(f, bits(x, i / 4 * 4, 15));
+    return by_table(f, bits(x, i / 4 * 4 - up, 15 << up));
 }
 INLINE void scales_of_fours(const uint32_t f, const vi *r, vf *scale) {
     UNROLL(4)
@@ -489,26 +522,26 @@ INLINE void scales_of_fours(const uint32_t f, const vi *r, vf *scale) {
     }
 }
 
-// Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step.
-INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i) {
-    if (in_fours(f)) return codes_of_fours(base_of(f), r, j, i);
+// Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step, times 2^up.
+INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const int up) {
+    if (in_fours(f)) return codes_of_fours(base_of(f), r, j, i, up);
     switch (f) {
     case HT_Q4_0:
     case HT_Q4_1:
     case HT_IQ4_NL:
-    case HT_MXFP4: return by_table(f, nibbles(r, i));
-    case HT_IQ4_XS: return by_table(f, nibbles(r + 4 * j, i));
+    case HT_MXFP4: return by_table(f, nibbles(r, i, up));
+    case HT_IQ4_XS: return by_table(f, nibbles(r + 4 * j, i, 0));
     case HT_Q5_0:
-    case HT_Q5_1: return nibbles(r, i) | by_bits(r[4], i, 16, 0);
+    case HT_Q5_1: return nibbles(r, i, 0) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);
-    case HT_Q4_K: return bits(r[i], 4 * j, 15);
+    case HT_Q4_K: return bits(r[i], 4 * j - up, 15 << up);
     case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), (vi)((vu16)r[8 + i] << (4 - j)), bytes(16));
     case HT_Q2_K:
     case HT_Q3_K:
-    case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4);
+    case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4, up);
     case HT_IQ3_S: return iq3(r, j, i);
     case HT_TQ1_0: return digits(r, j, i);
-    default: return bits(r[i], 2 * j, 3); // TQ2_0
+    default: return bits(r[i], 2 * j - up, 3 << up); // TQ2_0
     }
 }
 
