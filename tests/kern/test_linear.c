@@ -407,7 +407,8 @@ static void can_repack(void **state) {
     assert_false(ht_linear_can_repack(k, HT_F16, 70, 64));
     assert_false(ht_linear_can_repack(k, HT_F32, 64, 64));
     assert_false(ht_linear_can_repack(k, HT_IQ2_XXS, 256, 64));
-    assert_true(ht_linear_can_repack(k, HT_MXFP4, 96, 64));
+    assert_true(ht_linear_can_repack(k, HT_Q5_0, 96, 64));
+    assert_int_equal(ht_linear_can_repack(k, HT_MXFP4, 96, 64), ht_cpu_vbmi());
     assert_true(ht_linear_can_repack(k, HT_Q2_K, 256, 64));
     assert_false(ht_linear_can_repack(k, HT_IQ3_S, 256, 64));
 #endif

@@ -434,6 +434,16 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
     }
 }
 
+#ifndef LOOKUP_LOW
+#define LOOKUP_LOW 0
+#endif
+// Four bits of every byte at `at`, to be looked up: where the instruction set's lookup() minds no
+// others, with those.
+INLINE vi indices(vi x, const int at) {
+    if (!LOOKUP_LOW) return bits(x, at, 15);
+    return at > 0 ? (vi)((vu16)x >> at) : x;
+}
+
 INLINE vi nibbles(const vi *r, const int i, const int up) { // of blocks: low ones, then high ones
     return bits(r[i % 4], i / 4 * 4 - up, 15 << up);
 }
@@ -527,10 +537,10 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const i
     if (in_fours(f)) return codes_of_fours(base_of(f), r, j, i, up);
     switch (f) {
     case HT_Q4_0:
-    case HT_Q4_1:
+    case HT_Q4_1: return nibbles(r, i, up);
     case HT_IQ4_NL:
-    case HT_MXFP4: return by_table(f, nibbles(r, i, up));
-    case HT_IQ4_XS: return by_table(f, nibbles(r + 4 * j, i, 0));
+    case HT_MXFP4: return by_table(f, indices(r[i % 4], i / 4 * 4));
+    case HT_IQ4_XS: return by_table(f, indices(r[4 * j + i % 4], i / 4 * 4));
     case HT_Q5_0:
     case HT_Q5_1: return nibbles(r, i, 0) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packers and streams of repacked weights (linear.h) with AVX-512: of codes for the levels with
-// VNNI (avx512vnni_repacked.c), of F16 and BF16 by f32 (avx512_float_repacked.c), of BF16 by
-// vdpbf16ps (avx512_bf16_repacked.c).
+// VNNI (avx512vnni_repacked.c, avx512vbmi_repacked.c), of F16 and BF16 by f32
+// (avx512_float_repacked.c), of BF16 by vdpbf16ps (avx512_bf16_repacked.c).
 #ifndef HT_LINEAR_X86_REPACKED_H
 #define HT_LINEAR_X86_REPACKED_H
 
@@ -11,6 +11,7 @@
 
 HT_REPACKED_ALL(HT_REPACKED_DECLARE, HT_AVX512_REPACKED)
 HT_REPACKED_OTHERS(HT_REPACKED_DECLARE, HT_AVX512_REPACKED)
+HT_REPACKED_LOOKUPS(HT_REPACKED_DECLARE, HT_AVX512_REPACKED)
 ht_pack_fn ht_repacked_scales_q8_0; // for ht_repacked_tile_q8_0, which multiplies in place
 ht_tile_fn ht_repacked_tile_q8_0;
 ht_pack_fn ht_repacked_pack_f16, ht_repacked_pack_bf16;

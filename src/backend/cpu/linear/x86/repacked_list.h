@@ -6,8 +6,8 @@
 
 #include "backend/cpu/linear/kernels.h"
 
-// At all of them, with streams of up to PAIRS_TOKENS tokens; and at those with AVX-512, of up to
-// HT_REPACKED_MOST.
+// At all of them, with streams of up to PAIRS_TOKENS tokens; of up to HT_REPACKED_MOST at those
+// with AVX-512, and, where codes are looked up in a table, on processors with AVX512-VBMI.
 #define HT_REPACKED_ALL(DO, level)                                                                 \
     DO(level, HT_Q4_0, q4_0)                                                                       \
     DO(level, HT_Q8_0, q8_0)                                                                       \
@@ -18,7 +18,8 @@
 #define HT_REPACKED_OTHERS(DO, level)                                                              \
     DO(level, HT_Q5_0, q5_0)                                                                       \
     DO(level, HT_Q2_K, q2_k)                                                                       \
-    DO(level, HT_Q3_K, q3_k)                                                                       \
+    DO(level, HT_Q3_K, q3_k)
+#define HT_REPACKED_LOOKUPS(DO, level)                                                             \
     DO(level, HT_IQ4_NL, iq4_nl)                                                                   \
     DO(level, HT_IQ4_XS, iq4_xs)                                                                   \
     DO(level, HT_MXFP4, mxfp4)
@@ -27,14 +28,15 @@
     ht_pack_fn level(pack_##name);                                                                 \
     ht_stream_fn level(stream_##name);
 
-// The rows of a level's table for the latter, by its tiles of groups of 32 (q8.h).
+// The rows of a level's table for the latter two, by its tile of groups of 32 (q8.h).
 #define HT_REPACKED_ROW(level, id, name, tile)                                                     \
     [id] = {level(pack_##name), tile, level(stream_##name), HT_REPACKED_MOST, HT_REPACKED_MOST}
-#define HT_REPACKED_OTHER_ROWS(tile_32, tile_32_min, level)                                        \
+#define HT_REPACKED_OTHER_ROWS(tile_32, level)                                                     \
     HT_REPACKED_ROW(level, HT_Q5_0, q5_0, OFFSET_32(tile_32, 16)),                                 \
         HT_REPACKED_ROW(level, HT_Q2_K, q2_k, tile_16_min),                                        \
-        HT_REPACKED_ROW(level, HT_Q3_K, q3_k, OFFSET_16(4)),                                       \
-        HT_REPACKED_ROW(level, HT_IQ4_NL, iq4_nl, tile_32),                                        \
+        HT_REPACKED_ROW(level, HT_Q3_K, q3_k, OFFSET_16(4))
+#define HT_REPACKED_LOOKUP_ROWS(tile_32, level)                                                    \
+    HT_REPACKED_ROW(level, HT_IQ4_NL, iq4_nl, tile_32),                                            \
         HT_REPACKED_ROW(level, HT_IQ4_XS, iq4_xs, tile_32),                                        \
         HT_REPACKED_ROW(level, HT_MXFP4, mxfp4, OFFSET_32(tile_32, 16))
 
