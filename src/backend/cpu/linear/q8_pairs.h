@@ -109,7 +109,7 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
             const int32_t bias = halves ? a->bias_half[h] : a->bias;
-            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias, 0);
+            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias, standing(f, (int)j));
         }
     }
     UNROLL(8)
@@ -123,7 +123,8 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
             // Else the words of the three blocks in front would be kept for it, on the stack.
             if (f == HT_Q6_K && j == 3 && n > 2) __asm__("" : "+r"(p));
             vi code = code_of(f, p, 2, at->step, block, word);
-            if (full_offset(f, n)) code = add_bytes(code, 128 - s.offset);
+            const int offset = s.offset << standing(f, (int)block);
+            if (full_offset(f, n) && offset < 128) code = add_bytes(code, 128 - offset);
             UNROLL(8)
             for (uint32_t i = 0; i < n; i++)
                 add_products(f, &sum[h][i], &pairs[h][i], code,

@@ -118,11 +118,15 @@ INLINE vi add_bytes(vi x, const int b) {
     return (vi)((vu8)x + (vu8)bytes(b));
 }
 
+// All bits of x by n higher, with those of a neighbour beside them; n may be negative.
+INLINE vi moved(vi x, const int n) {
+    if (n > 0) return (vi)((vu16)x << n);
+    return n < 0 ? (vi)((vu16)x >> -n) : x;
+}
+
 // (x >> n) & mask of every byte; n may be negative.
 INLINE vi bits(vi x, const int n, const int mask) {
-    if (n > 0) x = (vi)((vu16)x >> n);
-    if (n < 0) x = (vi)((vu16)x << -n);
-    return x & bytes(mask);
+    return moved(x, -n) & bytes(mask);
 }
 
 // ---- scales ------------------------------------------------------------------------------------
@@ -161,10 +165,12 @@ INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int a
     return (more - (vf)splat_int(f->c[off])) * f->d[byte % 2];
 }
 
-// scale[j] = d times the lower six bits of byte j of each lane less `less`.
-INLINE void scaled_bytes(const struct factor *d, vi x, const int less, vf *scale) {
+// scale[j] = a factor, `then` of the last two, times the lower six bits of byte j of each lane less
+// `less`.
+INLINE void scaled_bytes(const struct factor *d, const struct factor *then, vi x, const int less,
+                         vf *scale) {
     UNROLL(4)
-    for (int j = 0; j < 4; j++) scale[j] = scaled_field(d, x, j, 0, 6, less);
+    for (int j = 0; j < 4; j++) scale[j] = scaled_field(j < 2 ? d : then, x, j, 0, 6, less);
 }
 
 // by[j]: what multiplies the scales of block j of a step.
@@ -175,23 +181,27 @@ INLINE void scales_q4_k(const struct rows *w, const float *by, vf *scale, vf *mi
     const struct factor d = factor_of(d_of, times(d_of, by[1]), 0);
     const struct factor dmin = factor_of(dmin_of, dmin_of, 0);
     // Six bits each; the upper two of the second four stand behind those of the first.
-    scaled_bytes(&d, h[1], 0, scale);
-    scaled_bytes(&dmin, h[2], 0, min);
-    scaled_bytes(&d, bits(h[3], 0, 15) | bits(h[1], 2, 48), 0, scale + 4);
-    scaled_bytes(&dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), 0, min + 4);
+    scaled_bytes(&d, &d, h[1], 0, scale);
+    scaled_bytes(&dmin, &dmin, h[2], 0, min);
+    scaled_bytes(&d, &d, bits(h[3], 0, 15) | bits(h[1], 2, 48), 0, scale + 4);
+    scaled_bytes(&dmin, &dmin, bits(h[3], 4, 15) | bits(h[2], 2, 48), 0, min + 4);
 }
 
-INLINE void scales_q6_k(const struct rows *w, vf *scale) {
-    vf d = half_rows(w, 208);
-#ifdef REPACKED
-    UNROLL(16)
-    for (int g = 0; g < 16; g++) scale[g] = scaled(d, signed_bytes(w->p + g * LANES));
-#else
+INLINE void scales_q6_k(const struct rows *w, const float *by, vf *scale) {
+    const vf d = half_rows(w, 208), last = times(d, by[3]);
+#ifndef REPACKED
     vi h[4];
     load16(w, 192, h);
-    UNROLL(16)
-    for (int g = 0; g < 16; g++) scale[g] = scaled(d, h[g / 4] << (24 - g % 4 * 8) >> 24);
 #endif
+    UNROLL(16)
+    for (int g = 0; g < 16; g++) {
+#ifdef REPACKED
+        vi s = signed_bytes(w->p + g * LANES);
+#else
+        vi s = h[g / 4] << (24 - g % 4 * 8) >> 24;
+#endif
+        scale[g] = scaled(g % 8 < 6 ? d : last, s);
+    }
 }
 
 INLINE void scales_q2_k(const struct rows *w, const float *by, vf *scale, vf *min) {
@@ -213,16 +223,17 @@ INLINE void scales_q2_k(const struct rows *w, const float *by, vf *scale, vf *mi
     }
 }
 
-INLINE void scales_q3_k(const struct rows *w, vf *scale) {
+INLINE void scales_q3_k(const struct rows *w, const float *by, vf *scale) {
     vi h[4]; // four bytes of qs, then the 12 of scales
-    const vf d_of = half_rows(w, 108);
+    const vf d_of = half_rows(w, 108), d1 = times(d_of, by[1]), d3 = times(d_of, by[3]);
     const struct factor d = factor_of(d_of, d_of, 0);
+    const struct factor then[2] = {factor_of(d1, d1, 0), factor_of(d3, d3, 0)};
     load16(w, 92, h);
     UNROLL(4)
     for (int q = 0; q < 4; q++) { // the upper two bits of four scales, to their lower four
         vi low = bits(h[1 + q % 2], q / 2 * 4, 15);
         vi high = q < 2 ? h[3] << (4 - 2 * q) : (vi)((vu32)h[3] >> (2 * q - 4));
-        scaled_bytes(&d, merge(low, high, bytes(48)), 32, scale + 4 * q);
+        scaled_bytes(&d, &then[q % 2], merge(low, high, bytes(48)), 32, scale + 4 * q);
     }
 }
 
@@ -260,11 +271,18 @@ INLINE void same_scales(const struct rows *w, const size_t at, const float *by, 
 
 // By how many bits the codes of block j of a step are too high in a stream, which multiplies them
 // where they stand in their bytes: 2^n times themselves, by a scale that is as much smaller. Exact,
-// since sums have room for it (at most 192 or 240 times 127, 32 times, is below 2^22). Not where
+// since sums have room for it (at most 252 times 127, 32 times, is below 2^22). Not where
 // codes are signed or have to be small.
 INLINE int standing(const uint32_t f, const int j) {
     if (CODES_SIGNED || SMALL_PAIRS) return 0;
-    return f == HT_Q4_K ? 4 * j : f == HT_Q2_K || f == HT_TQ2_0 ? 2 * j : 0;
+    switch (f) {
+    case HT_Q4_K: return 4 * j;
+    case HT_Q2_K:
+    case HT_TQ2_0: return 2 * j;
+    case HT_Q3_K: return j == 1 ? 2 : j == 3 ? 1 : 0; // one of two parts needs no shift
+    case HT_Q6_K: return j == 3 ? 2 : 0;
+    default: return 0;
+    }
 }
 // The same of the codes of a block's second half alone, whose products then have their own sum.
 INLINE int half_standing(const uint32_t f) {
@@ -287,10 +305,10 @@ INLINE void scales(const uint32_t f, const bool stand, const struct rows *w, vf 
         min[0] = -half_high(h[0]);
         break;
     case HT_Q2_K: scales_q2_k(w, by, scale, min); break;
-    case HT_Q3_K: scales_q3_k(w, scale); break;
+    case HT_Q3_K: scales_q3_k(w, by, scale); break;
     case HT_Q4_K:
     case HT_Q5_K: scales_q4_k(w, by, scale, min); break;
-    case HT_Q6_K: scales_q6_k(w, scale); break;
+    case HT_Q6_K: scales_q6_k(w, by, scale); break;
     case HT_IQ4_XS: scales_iq4_xs(w, scale); break;
     case HT_IQ3_S: scales_iq3_s(w, scale); break;
     case HT_TQ1_0: same_scales(w, 52, by, scale); break;
@@ -492,16 +510,16 @@ INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i, co
 #ifdef REPACKED
     case HT_Q6_K:
         if (j < 3) return r[4 * j + i] & bytes(63);
-        high = choose(bytes(12), (vi)((vu16)r[4 + i] >> 4), (vi)((vu16)r[i] >> 6));
-        return choose(bytes(48), (vi)((vu16)r[8 + i] >> 2), high) & bytes(63);
+        high = choose(bytes(12 << up), moved(r[4 + i], up - 4), moved(r[i], up - 6));
+        return choose(bytes(48 << up), moved(r[8 + i], up - 2), high) & bytes(63 << up);
 #else
     case HT_Q6_K:
-        high = j < 2 ? (vi)((vu16)r[8 + i] << (4 - 2 * j)) : (vi)((vu16)r[8 + i] >> (2 * j - 4));
-        return merge(bits(r[j % 2 * 4 + i], j / 2 * 4, 15), high, bytes(48));
+        high = moved(r[8 + i], 4 - 2 * j + up);
+        return merge(bits(r[j % 2 * 4 + i], j / 2 * 4 - up, 15 << up), high, bytes(48 << up));
 #endif
     case HT_Q3_K:
-        high = j < 2 ? (vi)((vu16)r[4 + i] << (2 - j)) : (vi)((vu16)r[4 + i] >> (j - 2));
-        return merge(bits(r[i], 2 * j, 3), high, bytes(4));
+        high = moved(r[4 + i], 2 - j + up);
+        return merge(bits(r[i], 2 * j - up, 3 << up), high, bytes(4 << up));
     default: return bits(r[i], 2 * j - up, 3 << up); // Q2_K
     }
 }
