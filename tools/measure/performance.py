@@ -324,11 +324,14 @@ def which_count(turns, kept):
 
 
 def spread(values, better='more'):
+    """The median and, of more than one, the worst and the best."""
     worst, best = (min, max) if better == 'more' else (max, min)
     digits = 1 if statistics.median(values) < 1000 else 0
     form = '{:,.%df}' % digits
-    return (f'{form.format(statistics.median(values))} ({form.format(worst(values))} to '
-            f'{form.format(best(values))})')
+    text = form.format(statistics.median(values))
+    if len(values) > 1:
+        text += f' ({form.format(worst(values))} to {form.format(best(values))})'
+    return text
 
 
 def judged(value, bar, better, after=''):

@@ -64,7 +64,8 @@ void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level) {
     if (level == HT_CPU_SCALAR) return;
 #if defined(__x86_64__)
     ht_peak_init_avx2(k);
-    if (level == HT_CPU_AVX2 || level == HT_CPU_AVX2VNNI) return; // int8 counted as avx2 does it
+    if (level == HT_CPU_AVX2VNNI) ht_peak_init_avx2vnni(k);
+    if (level == HT_CPU_AVX2 || level == HT_CPU_AVX2VNNI) return;
     ht_peak_init_avx512(k);
     if (level == HT_CPU_AVX512) return;
     ht_peak_init_avx512vnni(k);

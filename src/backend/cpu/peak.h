@@ -27,6 +27,7 @@ struct ht_peak_kernels {
 
 void ht_peak_kernels_init(struct ht_peak_kernels *k, enum ht_cpu_level level);
 void ht_peak_init_avx2(struct ht_peak_kernels *k);
+void ht_peak_init_avx2vnni(struct ht_peak_kernels *k);
 void ht_peak_init_avx512(struct ht_peak_kernels *k);
 void ht_peak_init_avx512vnni(struct ht_peak_kernels *k);
 void ht_peak_init_avx512bf16(struct ht_peak_kernels *k);
