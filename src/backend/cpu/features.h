@@ -27,7 +27,8 @@ bool ht_cpu_level_usable(enum ht_cpu_level l); // on this machine
 // Whether AVX-512 runs on AMD's units of 512 bits (Zen 5), not on halves of them (Zen 4): the same
 // level and the same bits, but other kernels are the fastest.
 bool ht_cpu_wide_units(void);
-// Whether a processor with AVX-512 VNNI has VBMI as well: Intel's since Ice Lake.
+// Whether a processor with AVX-512 VNNI has VBMI as well: AMD's, and Intel's since Ice Lake but
+// Cooper Lake.
 bool ht_cpu_vbmi(void);
 // Whether the processor is AMD's with AVX-512, on units of either kind, which read memory alike.
 bool ht_cpu_amd_512(void);

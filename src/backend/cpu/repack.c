@@ -35,7 +35,8 @@ enum hearth_status ht_cpu_repack_bytes(const struct ht_backend *b, const struct 
     if (total == 0)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "repack: level %s has no kernels for repacked weights of this model's "
-                       "formats and shapes; without it they are read as they lie in the file",
+                       "formats and shapes on this machine; without it they are read as they lie "
+                       "in the file",
                        ht_cpu_level_name(b->level));
     *n_bytes = total;
     return HEARTH_OK;

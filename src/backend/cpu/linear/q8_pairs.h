@@ -88,7 +88,8 @@ INLINE void add_products(const uint32_t f, vi *sum, vi *pairs, vi code, const in
 }
 
 // Whether n tokens' codes are made to have an offset of 128, whose share of the sums activations
-// hold as it is: a code costs one operation more, and where a sum begins, a load instead of four.
+// hold as it is: a code costs one operation more, unless it stands so high already, and where a sum
+// begins, a load instead of four.
 INLINE bool full_offset(const uint32_t f, const uint32_t n) {
     const struct shape s = shape_of(f);
     return !CODES_SIGNED && s.offset > 0 && s.offset < 128 && n >= (s.group == 16 ? 2 : 6);
@@ -105,11 +106,12 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
     vi sum[2][PAIRS_TOKENS], pairs[2][PAIRS_TOKENS];
     UNROLL(2)
     for (uint32_t h = first; h < first + side; h++) {
+        const int up = standing(f, (int)(halves ? j : two ? 0 : h));
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
             const int32_t bias = halves ? a->bias_half[h] : a->bias;
-            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias, standing(f, (int)j));
+            sum[h][i] = full_offset(f, n) ? splat_int(bias) : start(f, bias, up);
         }
     }
     UNROLL(8)
@@ -249,7 +251,7 @@ INLINE void last_of_odd(const uint32_t f, const uint8_t *w, size_t row_bytes,
             const uint8_t *act = t->act + i * t->act_stride;
             const struct ht_act_q8 *a = act_of(&act, 0, in_front);
             float *y = t->to + i * t->to_stride + LANES * part;
-            vi sum = start(f, a->bias, 0), pairs = sum;
+            vi sum = start(f, a->bias, standing(f, 0)), pairs = sum;
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++)
                 add_products(f, &sum, &pairs, code_of(f, q.p, 1, 0, 0, c), a->q + 4 * c, c);

@@ -36,7 +36,8 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     const bool small = s.offset > 0 || s.has_min;
     // Sums of exact integers may be split: few tokens have too few chains to hide a product.
     const uint32_t n_chains = n <= 2 ? STREAM_CHAINS : 1;
-    const int half = n_chains == 2 && !made ? half_standing(f) : 0; // of the second chain
+    // Where it is not 0, one chain is for each half of the codes.
+    const int second_up = n_chains == 2 && !made ? half_standing(f) : 0;
     const uint32_t n_small = SMALL_PAIRS ? small_steps(f) : 0;
     vi sum[STREAM_NARROW][STREAM_CHAINS], pairs[STREAM_NARROW];
     UNROLL(8)
@@ -47,13 +48,13 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     }
     UNROLL(8)
     for (uint32_t c = 0; c < 8; c++) {
-        const int up = half > 0 ? (c < 4 ? 0 : half) : standing(f, j);
+        const int up = second_up > 0 && c >= 4 ? second_up : standing(f, j);
         vi code = made ? made[c] : codes(f, r, j, (int)c, up);
         ask(asker, LANES * s.unit_bytes * 32 / s.unit, 8 * b + c, 8 * n_batches);
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             vi q = broadcast4(act_of(act, stride, i)->q + c * 4);
-            vi *to = &sum[i][half > 0 ? c / 4 : c % n_chains];
+            vi *to = &sum[i][second_up > 0 ? c / 4 : c % n_chains];
             if (n_small > 0)
                 add_small(to, &pairs[i], code, q, c, n_small);
             else
@@ -69,7 +70,7 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = act_of(act, stride, i);
         UNROLL(4)
-        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c] >> half;
+        for (uint32_t c = 1; c < n_chains; c++) sum[i][0] += sum[i][c] >> second_up;
         y[i] = fold(y[i], sum[i][0], *scale, back, a->scale);
         if (s.has_min) y[i] = fma_sub(*min, splat(a->sum), y[i]);
     }
@@ -149,11 +150,11 @@ INLINE void last_blocks(const uint32_t f, uint32_t n_blocks, struct rows *w, con
         scales(f, true, w, &scale, &min);
         raw(f, w, 0, NULL, r);
         UNROLL(8)
-        for (int c = 0; c < 8; c++) code[c] = codes(f, r, 0, c, 0);
+        for (int c = 0; c < 8; c++) code[c] = codes(f, r, 0, c, standing(f, 0));
         for (uint32_t i = 0; i < t->n_tokens; i++) {
             const struct ht_act_q8 *a = act_of(act, t->act_stride, i);
             float *y = to + i * t->to_stride;
-            vi sum = start(f, a->bias, 0);
+            vi sum = start(f, a->bias, standing(f, 0));
             UNROLL(8)
             for (uint32_t c = 0; c < 8; c++) {
                 vi q = broadcast4(a->q + 4 * c);

@@ -131,7 +131,8 @@ INLINE vi bits(vi x, const int n, const int mask) {
 
 // ---- scales ------------------------------------------------------------------------------------
 
-// What multiplies fields of n bits in the four bytes of a lane, at bit `at` of each. At 512 bits
+// What multiplies fields of n bits in the four bytes of a lane, at bit `at` of each: `first` those
+// in its first and third byte, `second` the others. At 512 bits
 // they stay where they are: the bits of the f32 2^23 and a field's are the f32 that is so much
 // more, so nothing is converted, and shifted once for two. (256 bits, which have no merge in one
 // operation, lose by it.)
@@ -155,6 +156,11 @@ INLINE struct factor factor_of(vf first, vf second, const int at) {
     return f;
 }
 
+// A factor of one number that is `by` times as large.
+INLINE struct factor factor_by(const struct factor *f, vf d, const float by) {
+    return by == 1 ? *f : factor_of(times(d, by), times(d, by), 0);
+}
+
 // The factor times a field less `less`, which is 0 or, of six bits, 32.
 INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int at, const int n,
                        const int less) {
@@ -165,15 +171,16 @@ INLINE vf scaled_field(const struct factor *f, vi x, const int byte, const int a
     return (more - (vf)splat_int(f->c[off])) * f->d[byte % 2];
 }
 
-// scale[j] = a factor, `then` of the last two, times the lower six bits of byte j of each lane less
-// `less`.
+// scale[j] = the lower six bits of byte j of each lane less `less`, times `d`, of the last two
+// bytes times `then`.
 INLINE void scaled_bytes(const struct factor *d, const struct factor *then, vi x, const int less,
                          vf *scale) {
     UNROLL(4)
     for (int j = 0; j < 4; j++) scale[j] = scaled_field(j < 2 ? d : then, x, j, 0, 6, less);
 }
 
-// by[j]: what multiplies the scales of block j of a step.
+// Here and below, by[j] multiplies the scales of block j of a step. (Of Q4_K bytes take turns with
+// blocks, so odd ones have a factor of their own.)
 INLINE void scales_q4_k(const struct rows *w, const float *by, vf *scale, vf *min) {
     vi h[4];
     load16(w, 0, h);
@@ -209,11 +216,10 @@ INLINE void scales_q2_k(const struct rows *w, const float *by, vf *scale, vf *mi
     load16(w, 0, h);
     load16(w, 68, dm); // the last four bytes are d and dmin
     const vf d_of = half_low(dm[3]), dmin_of = half_high(dm[3]) * splat(1.0f / 128); // half_128
-    const struct factor dmin = factor_of(dmin_of, dmin_of, 4);
+    const struct factor dmin = factor_of(dmin_of, dmin_of, 4), same = factor_of(d_of, d_of, 0);
     UNROLL(4)
     for (int j = 0; j < 4; j++) {
-        const vf d_here = times(d_of, by[j]);
-        const struct factor d = factor_of(d_here, d_here, 0);
+        const struct factor d = factor_by(&same, d_of, by[j]);
         UNROLL(4)
         for (int i = 0; i < 4; i++) {
             const int g = 8 * (i / 2) + 2 * j + i % 2;
@@ -225,9 +231,9 @@ INLINE void scales_q2_k(const struct rows *w, const float *by, vf *scale, vf *mi
 
 INLINE void scales_q3_k(const struct rows *w, const float *by, vf *scale) {
     vi h[4]; // four bytes of qs, then the 12 of scales
-    const vf d_of = half_rows(w, 108), d1 = times(d_of, by[1]), d3 = times(d_of, by[3]);
+    const vf d_of = half_rows(w, 108);
     const struct factor d = factor_of(d_of, d_of, 0);
-    const struct factor then[2] = {factor_of(d1, d1, 0), factor_of(d3, d3, 0)};
+    const struct factor then[2] = {factor_by(&d, d_of, by[1]), factor_by(&d, d_of, by[3])};
     load16(w, 92, h);
     UNROLL(4)
     for (int q = 0; q < 4; q++) { // the upper two bits of four scales, to their lower four
@@ -271,20 +277,21 @@ INLINE void same_scales(const struct rows *w, const size_t at, const float *by, 
 
 // By how many bits the codes of block j of a step are too high in a stream, which multiplies them
 // where they stand in their bytes: 2^n times themselves, by a scale that is as much smaller. Exact,
-// since sums have room for it (at most 252 times 127, 32 times, is below 2^22). Not where
-// codes are signed or have to be small.
+// since sums have room for it (240 times 127, 32 times, is below 2^22). Not where codes are signed
+// or have to be small.
 INLINE int standing(const uint32_t f, const int j) {
     if (CODES_SIGNED || SMALL_PAIRS) return 0;
     switch (f) {
-    case HT_Q4_K: return 4 * j;
+    case HT_Q4_K: return 4 * (j % 2);
     case HT_Q2_K:
     case HT_TQ2_0: return 2 * j;
-    case HT_Q3_K: return j == 1 ? 2 : j == 3 ? 1 : 0; // one of two parts needs no shift
-    case HT_Q6_K: return j == 3 ? 2 : 0;
+    case HT_Q3_K: return j == 1 ? 2 : j == 3 ? 1 : 0; // its low bits, its high bit need no shift
+    case HT_Q6_K: return j == 3 ? 2 : 0;              // nor do two of six bits, which stand apart
     default: return 0;
     }
 }
-// The same of the codes of a block's second half alone, whose products then have their own sum.
+// The same of the codes of a block's second half alone, whose products then have their own sum; of
+// formats of which standing() says 0.
 INLINE int half_standing(const uint32_t f) {
     if (CODES_SIGNED || SMALL_PAIRS) return 0;
     return base_of(f) == HT_Q4_0 || f == HT_Q4_1 ? 4 : 0;
@@ -295,7 +302,7 @@ INLINE void scales(const uint32_t f, const bool stand, const struct rows *w, vf 
     vi h[4];
     float by[4];
     UNROLL(4)
-    for (int j = 0; j < 4; j++) by[j] = stand ? 1.0f / (float)(1 << standing(f, j % 4)) : 1;
+    for (int j = 0; j < 4; j++) by[j] = stand ? 1.0f / (float)(1 << standing(f, j)) : 1;
     if (in_fours(f)) return; // scales_of_fours
     switch (f) {
     case HT_Q4_1:
@@ -455,14 +462,14 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
 #ifndef LOOKUP_LOW
 #define LOOKUP_LOW 0
 #endif
-// Four bits of every byte at `at`, to be looked up: where the instruction set's lookup() minds no
-// others, with those.
+// The four bits at `at` of every byte, to be looked up: with others above them where the
+// instruction set's lookup() minds none.
 INLINE vi indices(vi x, const int at) {
-    if (!LOOKUP_LOW) return bits(x, at, 15);
-    return at > 0 ? (vi)((vu16)x >> at) : x;
+    return LOOKUP_LOW ? moved(x, -at) : bits(x, at, 15);
 }
 
-INLINE vi nibbles(const vi *r, const int i, const int up) { // of blocks: low ones, then high ones
+// Of a block of 32: low ones of all bytes, then high ones of all; times 2^up.
+INLINE vi nibbles(const vi *r, const int i, const int up) {
     return bits(r[i % 4], i / 4 * 4 - up, 15 << up);
 }
 
@@ -550,7 +557,8 @@ INLINE void scales_of_fours(const uint32_t f, const vi *r, vf *scale) {
     }
 }
 
-// Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step, times 2^up.
+// Vector i (weights 4 i .. 4 i + 3 of every row) of block j of a step, times 2^up, which is 0, what
+// standing() says, or of the block's second half what half_standing() says.
 INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const int up) {
     if (in_fours(f)) return codes_of_fours(base_of(f), r, j, i, up);
     switch (f) {
@@ -563,7 +571,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const i
     case HT_Q5_1: return nibbles(r, i, 0) | by_bits(r[4], i, 16, 0);
     case HT_Q8_0: return r[i] ^ bytes(Q8_0_FLIP);
     case HT_Q4_K: return bits(r[i], 4 * j - up, 15 << up);
-    case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), (vi)((vu16)r[8 + i] << (4 - j)), bytes(16));
+    case HT_Q5_K: return merge(bits(r[i], 4 * j, 15), moved(r[8 + i], 4 - j), bytes(16));
     case HT_Q2_K:
     case HT_Q3_K:
     case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4, up);

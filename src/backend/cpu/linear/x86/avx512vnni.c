@@ -42,10 +42,10 @@
     HT_REPACKED_OTHER_ROWS(t32, HT_AVX512_REPACKED), vbmi##_ROWS(t32)
 
 // With AVX512-VBMI, and without.
-#define VBMI_ROWS(t32) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED)
-#define VBMI_IQ3_S     ht_vbmi_iq3_s
-#define PLAIN_ROWS(t32)
-#define PLAIN_IQ3_S pack_iq3_s
+#define WITH_VBMI_ROWS(t32) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED)
+#define WITH_VBMI_IQ3_S     ht_vbmi_iq3_s
+#define WITHOUT_VBMI_ROWS(t32)
+#define WITHOUT_VBMI_IQ3_S pack_iq3_s
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
@@ -89,12 +89,12 @@
           ht_repacked_tile_q8_0, ht_gather, vbmi, ht_one, 8, 12, ht_one_f16, 4,                    \
           ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),    \
           ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
-LEVEL_VNNI(ht_linear_avx512vnni, PLAIN);
-LEVEL_VNNI(ht_linear_avx512vnni_vbmi, VBMI); // of processors that have it: the same bits
+LEVEL_VNNI(ht_linear_avx512vnni, WITHOUT_VBMI);
+LEVEL_VNNI(ht_linear_avx512vnni_vbmi, WITH_VBMI); // of processors that have it: the same bits
 LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
-      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, VBMI, stream, 8, 16,
-      ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
+      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, stream, 8,
+      16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       ALL_TOKENS);
@@ -103,7 +103,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, 
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
 LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, VBMI, ht_one, 8, 8, ht_one_f16, 2,
+      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, ht_one, 8, 8, ht_one_f16, 2,
       ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       16);
@@ -137,7 +137,7 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
 
 LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32_amx,
       tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
-      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, VBMI, ht_one, 8, 16, ht_one_f16, 2,
+      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, WITH_VBMI, ht_one, 8, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
        HT_STREAM_BF16_AMX),

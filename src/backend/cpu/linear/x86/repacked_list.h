@@ -6,8 +6,9 @@
 
 #include "backend/cpu/linear/kernels.h"
 
-// At all of them, with streams of up to PAIRS_TOKENS tokens; of up to HT_REPACKED_MOST at those
-// with AVX-512, and, where codes are looked up in a table, on processors with AVX512-VBMI.
+// HT_REPACKED_ALL: at all of them, with streams of up to PAIRS_TOKENS tokens.
+// HT_REPACKED_OTHERS: at those with AVX-512, of up to HT_REPACKED_MOST.
+// HT_REPACKED_LOOKUPS, whose codes are looked up in a table: as those, with AVX512-VBMI.
 #define HT_REPACKED_ALL(DO, level)                                                                 \
     DO(level, HT_Q4_0, q4_0)                                                                       \
     DO(level, HT_Q8_0, q8_0)                                                                       \

@@ -275,14 +275,12 @@ INLINE vi merge(vi low, vi high, vi mask) {
 INLINE vi lookup(const int8_t *table, vi index) {
     __m512i t = _mm512_broadcast_i32x4(_mm_load_si128((const void *)table));
 #ifdef __AVX512VBMI__
+#define LOOKUP_LOW 1
     return (vi)_mm512_permutexvar_epi8((__m512i)index, t);
 #else
     return (vi)_mm512_shuffle_epi8(t, (__m512i)index);
 #endif
 }
-#ifdef __AVX512VBMI__
-#define LOOKUP_LOW 1
-#endif
 
 // Bits 4 i .. 4 i + 3 of each lane, one a byte.
 INLINE __mmask64 bit_mask(vi x, const int i) {
