@@ -95,18 +95,24 @@ INLINE bool full_offset(const uint32_t f, const uint32_t n) {
     return !CODES_SIGNED && s.offset > 0 && s.offset < 128 && n >= (s.group == 16 ? 2 : 6);
 }
 
+// The block of a step in which part h is, of a pair that begins at block j.
+INLINE uint32_t block_of(const uint32_t f, const uint32_t j, const uint32_t h) {
+    const struct shape s = shape_of(f);
+    return s.group == 16 ? j : s.unit == 32 ? 0 : h;
+}
+
 // Parts [first, first + side) of a pair times n tokens: to y; those of a block's halves meet in
 // `both`.
 INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair *at,
                            const uint32_t j, const uint32_t first, const uint32_t side,
                            const uint8_t *const *act, struct asker *asker, vf *both, vf *y) {
     const struct shape s = shape_of(f);
-    const bool halves = s.group == 16, two = s.unit == 32;
+    const bool halves = s.group == 16;
     const uint32_t n_codes = s.group / 4, n_bytes = LANES * s.unit_bytes * 2 * s.group / s.unit;
     vi sum[2][PAIRS_TOKENS], pairs[2][PAIRS_TOKENS];
     UNROLL(2)
     for (uint32_t h = first; h < first + side; h++) {
-        const int up = standing(f, (int)(halves ? j : two ? 0 : h));
+        const int up = standing(f, (int)block_of(f, j, h));
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             const struct ht_act_q8 *a = act_of(act, i, halves ? 0 : h);
@@ -120,7 +126,7 @@ INLINE void multiply_parts(const uint32_t f, const uint32_t n, const struct pair
             ask(asker, n_bytes, first * n_codes + c * side, 2 * n_codes, side);
         UNROLL(2)
         for (uint32_t h = first; h < first + side; h++) {
-            const uint32_t block = halves ? j : two ? 0 : h, word = (halves ? 4 * h : 0) + c;
+            const uint32_t block = block_of(f, j, h), word = (halves ? 4 * h : 0) + c;
             const uint8_t *p = at->block[h];
             // Else the words of the three blocks in front would be kept for it, on the stack.
             if (f == HT_Q6_K && j == 3 && n > 2) __asm__("" : "+r"(p));
