@@ -264,33 +264,16 @@ static int tokenize(const struct args *a, const hearth_tokenizer *t) {
     return code;
 }
 
-// Whether a byte-level vocabulary does not say how text is cut into words.
-static bool guesses_pre(const hearth_file *f) {
-    bool bytes = false, says = false;
-    for (size_t i = 0; i < hearth_file_n_meta(f); i++) {
-        char type[32], value[16];
-        const char *key;
-        hearth_file_meta(f, i, 0, &key, type, value, sizeof(value));
-        if (strcmp(key, "tokenizer.ggml.model") == 0) bytes = strcmp(value, "\"gpt2\"") == 0;
-        if (strcmp(key, "tokenizer.ggml.pre") == 0) says = true;
-    }
-    return bytes && !says;
-}
-
 static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
     hearth_file *f = NULL;
     hearth_tokenizer *t = NULL;
     int code = check_options(a);
     if (code) return code;
-    if (hearth_file_open(a->operands[0], &f, &err) || hearth_tokenizer_create(f, &t, &err)) {
+    struct hearth_log log = cli_log(a);
+    if (hearth_file_open(a->operands[0], &f, &err) || hearth_tokenizer_create(f, &log, &t, &err)) {
         code = fail_error(&err);
     } else {
-        if (guesses_pre(f)) {
-            note("%s: metadata key tokenizer.ggml.pre is missing; text is cut as \"default\" "
-                 "has it, which may not be the model's own way",
-                 a->operands[0]);
-        }
         code = tokenize(a, t);
         if (!finish_stdout()) code = EXIT_RUN;
     }

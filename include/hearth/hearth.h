@@ -131,9 +131,10 @@ HEARTH_API void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth
 typedef struct hearth_tokenizer hearth_tokenizer; // immutable; any thread
 
 // From a file's metadata alone; the file must stay open while the tokenizer lives. E_UNSUPPORTED
-// where it has no vocabulary, or one of a kind, or with a pre-tokenizer, that is not known.
-HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
-                                   struct hearth_error *err);
+// where it has no vocabulary, or one of a kind, or with a pre-tokenizer, that is not known. `log`
+// may be NULL; it is warned where the file does not say how text is cut into words.
+HEARTH_TRY hearth_tokenizer_create(const hearth_file *f, const struct hearth_log *log,
+                                   hearth_tokenizer **out, struct hearth_error *err);
 HEARTH_API void hearth_tokenizer_destroy(hearth_tokenizer *t); // accepts NULL
 
 enum hearth_encode_flags {

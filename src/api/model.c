@@ -7,7 +7,6 @@
 #include "api/builtin.h"
 #include "base/buf.h"
 #include "base/float_env.h"
-#include "base/log.h"
 #include "base/mem.h"
 
 enum hearth_status hearth_model_open_file(hearth_file *f, const struct hearth_log *log,
@@ -16,12 +15,7 @@ enum hearth_status hearth_model_open_file(hearth_file *f, const struct hearth_lo
     if (!m) return ht_fail_nomem(err, sizeof *m, "a model");
     struct ht_float_env kept = ht_float_enter();
     enum hearth_status s = ht_model_load(f->g, log, &m->model, err);
-    if (!s) s = ht_tokenizer_load(f->g, &m->tokenizer.t, err);
-    if (!s && m->tokenizer.t && ht_tokenizer_guesses_pre(m->tokenizer.t, f->g))
-        ht_log(log, HEARTH_LOG_WARN,
-               "%s: metadata key tokenizer.ggml.pre is missing; text is cut as \"default\" has it, "
-               "which may not be the model's own way",
-               ht_gguf_name(f->g));
+    if (!s) s = ht_tokenizer_load(f->g, log, &m->tokenizer.t, err);
     ht_float_leave(kept);
     if (s) {
         hearth_model_close(m); // f stays the caller's: it is not in m yet

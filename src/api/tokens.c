@@ -5,11 +5,11 @@
 #include "base/float_env.h"
 #include "base/mem.h"
 
-enum hearth_status hearth_tokenizer_create(const hearth_file *f, hearth_tokenizer **out,
-                                           struct hearth_error *err) {
+enum hearth_status hearth_tokenizer_create(const hearth_file *f, const struct hearth_log *log,
+                                           hearth_tokenizer **out, struct hearth_error *err) {
     struct ht_tokenizer *t = NULL;
     struct ht_float_env kept = ht_float_enter();
-    enum hearth_status s = ht_tokenizer_load(f->g, &t, err);
+    enum hearth_status s = ht_tokenizer_load(f->g, log, &t, err);
     ht_float_leave(kept);
     if (s) return s;
     if (!t)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Loads a tokenizer from GGUF metadata. Invariant: every id it holds is below the vocabulary's
 // size. Immutable afterwards: any thread.
+#include "base/log.h"
 #include "base/mem.h"
 #include "text/internal.h"
 
@@ -135,8 +136,8 @@ static enum hearth_status load(const struct ht_gguf *g, struct ht_tokenizer *t,
     return st;
 }
 
-enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, struct ht_tokenizer **out,
-                                     struct hearth_error *err) {
+enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, const struct hearth_log *log,
+                                     struct ht_tokenizer **out, struct hearth_error *err) {
     struct ht_str model = {NULL, 0};
     char quoted[HT_QUOTE_BYTES];
     enum hearth_status st = ht_gguf_get_str(g, key_model, false, &model, err);
@@ -162,6 +163,11 @@ enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, struct ht_tokenize
         ht_tokenizer_free(t);
         return st;
     }
+    if (bpe && !ht_gguf_find(g, key_pre))
+        ht_log(log, HEARTH_LOG_WARN,
+               "%s: metadata key %s is missing; text is cut as \"default\" has it, which may not "
+               "be the model's own way",
+               ht_gguf_name(g), key_pre);
     *out = t;
     return HEARTH_OK;
 }
@@ -185,10 +191,6 @@ size_t ht_tokenizer_bytes(const struct ht_tokenizer *t) {
            (size_t)t->n_joints * sizeof(*t->joints) +
            (t->keys ? (size_t)t->v.n * sizeof(*t->keys) : 0) +
            (t->special.n + (size_t)t->user.n) * sizeof(int32_t);
-}
-
-bool ht_tokenizer_guesses_pre(const struct ht_tokenizer *t, const struct ht_gguf *g) {
-    return t->kind == HT_KIND_BPE && !ht_gguf_find(g, key_pre);
 }
 
 int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t) {

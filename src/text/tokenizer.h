@@ -11,8 +11,11 @@ struct ht_tokenizer;
 
 // E_UNSUPPORTED names the model or pre-tokenizer and lists the known ones. *out is NULL with OK
 // where the file says it has no vocabulary (tokenizer.ggml.model absent or "no_vocab"). Borrows g.
-HT_MUST_CHECK enum hearth_status
-ht_tokenizer_load(const struct ht_gguf *g, struct ht_tokenizer **out, struct hearth_error *err);
+// log (may be NULL) gets a warning where the file does not say how its text is cut into words.
+HT_MUST_CHECK enum hearth_status ht_tokenizer_load(const struct ht_gguf *g,
+                                                   const struct hearth_log *log,
+                                                   struct ht_tokenizer **out,
+                                                   struct hearth_error *err);
 void ht_tokenizer_free(struct ht_tokenizer *t);          // accepts NULL
 size_t ht_tokenizer_bytes(const struct ht_tokenizer *t); // heap it holds
 int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t);
@@ -24,9 +27,6 @@ bool ht_tokenizer_is_special(const struct ht_tokenizer *t,
 // The bytes of a token (byte-level alphabet undone, SentencePiece's U+2581 as a space). Borrowed.
 // NULL outside.
 const char *ht_token_bytes(const struct ht_tokenizer *t, int32_t id, size_t *n_bytes);
-
-// Whether the file does not say how its text is cut into words.
-bool ht_tokenizer_guesses_pre(const struct ht_tokenizer *t, const struct ht_gguf *g);
 
 // flags: enum hearth_encode_flags. *out is filled through ht_alloc; free with ht_free(out->ids).
 HT_MUST_CHECK enum hearth_status ht_encode(const struct ht_tokenizer *t, const char *text,

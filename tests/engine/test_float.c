@@ -205,7 +205,7 @@ static void test_file(void **state) {
         uint64_t setting = get();
         enum hearth_status status = hearth_file_open(path, &file, &err);
         if (!status) metadata(file, text[i > 0], sizeof text[0]);
-        if (!status) status = hearth_tokenizer_create(file, &t, &err);
+        if (!status) status = hearth_tokenizer_create(file, NULL, &t, &err);
         hearth_tokenizer_destroy(t);
         hearth_file_close(file);
         check_kept(setting, status, &err);

@@ -239,7 +239,7 @@ static void test_file(void **state) {
     hearth_tokenizer *tok = NULL;
     assert_int_equal(hearth_model_open_file(f, NULL, &m, &err), HEARTH_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "none"));
-    assert_int_equal(hearth_tokenizer_create(f, &tok, &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(hearth_tokenizer_create(f, NULL, &tok, &err), HEARTH_E_UNSUPPORTED);
     struct hearth_tokens ids = {0};
     assert_int_equal(hearth_encode(NULL, "x", 1, 0, &ids, &err), HEARTH_E_ARG);
     hearth_detokenizer *d = NULL;
@@ -509,7 +509,7 @@ static void test_no_memory(void **state) {
             ht_test_alloc_fail_at(n);
             enum hearth_status s =
                 i == 0 ? hearth_model_open(name, NULL, &m, &err) : hearth_file_open(name, &f, &err);
-            if (!s && i == 1) s = hearth_tokenizer_create(f, &t, &err);
+            if (!s && i == 1) s = hearth_tokenizer_create(f, NULL, &t, &err);
             bool failed = ht_test_alloc_failed();
             ht_test_alloc_reset();
             hearth_tokenizer_destroy(t);

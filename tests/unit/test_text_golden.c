@@ -33,7 +33,7 @@ static void golden_open(struct golden *w, const char *name) {
         skip();
     }
     snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf", shared(), name);
-    if (ht_gguf_open(path, &w->g, &err) || ht_tokenizer_load(w->g, &w->t, &err))
+    if (ht_gguf_open(path, &w->g, &err) || ht_tokenizer_load(w->g, NULL, &w->t, &err))
         fail_msg("%s", err.message);
     assert_non_null(w->t);
 }

@@ -3,6 +3,7 @@
 // names it; every allocation may fail.
 #include "cmocka_all.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,7 +74,7 @@ static void load_long(size_t n_bytes, int32_t type, enum hearth_status want, con
     ht_gguf_writer_destroy(w);
     if (ht_gguf_open(path, &g, &err)) fail_msg("%s", err.message);
     unlink(path);
-    enum hearth_status got = ht_tokenizer_load(g, &t, &err);
+    enum hearth_status got = ht_tokenizer_load(g, NULL, &t, &err);
     if (got != want || (want && !strstr(err.message, part)))
         fail_msg("status %d: \"%s\", but \"%s\" was expected", got, err.message, part);
     ht_tokenizer_free(t);
@@ -245,7 +246,7 @@ static enum hearth_status use(struct make *m, struct hearth_error *err) {
     for (; n + 64 < sizeof(text); n++) text[n] = "ab <\xc3\xa9"[n * n % 4];
     memcpy(text + n, "e\xcc\x81\xff caf\xc3\xa9 abc", 15); // NFC, a bad byte, an unused token
     n += 15;
-    enum hearth_status st = ht_tokenizer_load(m->g, &t, err);
+    enum hearth_status st = ht_tokenizer_load(m->g, NULL, &t, err);
     if (!st && !t) return st; // the model's key itself was spoiled: a file without a vocabulary
     if (!st) st = ht_encode(t, text, n, HEARTH_ENCODE_SPECIAL, &ids, err);
     if (!st) st = ht_detok_init(&d, t, true, err);
@@ -253,6 +254,34 @@ static enum hearth_status use(struct make *m, struct hearth_error *err) {
     ht_free(ids.ids);
     ht_tokenizer_free(t);
     return st;
+}
+
+static void keep_line(void *user, enum hearth_log_level level, const char *line) {
+    char *kept = user;
+    assert_int_equal(level, HEARTH_LOG_WARN);
+    snprintf(kept + strlen(kept), 300 - strlen(kept), "%s", line);
+}
+
+// Whoever loads a byte-level vocabulary that does not say how words are cut is told, and only then.
+static void warning(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct make *m = kind == 2 ? make_spm() : make_bpe(kind ? "qwen2" : NULL);
+        struct ht_tokenizer *t = NULL;
+        char lines[300] = "";
+        const struct hearth_log log = {keep_line, lines};
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        assert_int_equal(ht_tokenizer_load(m->g, &log, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        if (kind == 0)
+            assert_string_equal(lines, "made.gguf: metadata key tokenizer.ggml.pre is missing; "
+                                       "text is cut as \"default\" has it, which may not be the "
+                                       "model's own way");
+        else
+            assert_string_equal(lines, "");
+        make_free(m);
+    }
 }
 
 static void no_memory(void **state) {
@@ -365,7 +394,7 @@ int main(void) {
         cmocka_unit_test(missing),       cmocka_unit_test(lengths), cmocka_unit_test(long_tokens),
         cmocka_unit_test(values),        cmocka_unit_test(merges),  cmocka_unit_test(ids),
         cmocka_unit_test(kinds),         cmocka_unit_test(ends),    cmocka_unit_test(no_memory),
-        cmocka_unit_test(changed_bytes), cmocka_unit_test(no_heap),
+        cmocka_unit_test(changed_bytes), cmocka_unit_test(no_heap), cmocka_unit_test(warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ enum hearth_status make_load(struct make *m, struct ht_tokenizer **t, struct hea
     m->g = NULL;
     build(m);
     enum hearth_status st = ht_gguf_open_bytes(m->bytes, m->n_bytes, "made.gguf", &m->g, err);
-    return st ? st : ht_tokenizer_load(m->g, t, err);
+    return st ? st : ht_tokenizer_load(m->g, NULL, t, err);
 }
 
 // ---- the slow way
