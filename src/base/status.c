@@ -50,20 +50,29 @@ static void clean(char *s) {
     }
 }
 
-// Formats into buf (n >= 8). A sentence that does not fit is cut before the character that would
-// cross the end, and ends in "...".
+static bool is_tail(char c) {
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+// Formats into buf (n >= 16). Of a sentence that does not fit, "..." stands for its middle: a long
+// path is known by its ends, and the reason comes last. One that is longer than any path with a
+// reason loses its end. No character is cut; of what is not UTF-8 anyway, at most three bytes of
+// tails are passed over.
 static void format_cut(char *buf, size_t n, const char *fmt, va_list ap) {
-    int len = vsnprintf(buf, n, fmt, ap);
-    if (len < 0) {
+    char full[6000];
+    int n_all = vsnprintf(full, sizeof full, fmt, ap);
+    if (n_all < 0) {
         memcpy(buf, "?", 2);
         return;
     }
-    if ((size_t)len >= n) {
-        size_t cut = n - 4;
-        // At most three tail bytes are stepped over: what is not UTF-8 anyway is cut where it is.
-        for (int i = 0; i < 3 && ((unsigned char)buf[cut] & 0xc0) == 0x80; i++) cut--;
-        memcpy(buf + cut, "...", 4);
+    size_t len = strlen(full), front = len, back = len;
+    if (len >= n) {
+        front = (size_t)n_all > len ? n - 4 : (n - 4) / 2;
+        back = len - (n - 4 - front);
+        for (int i = 0; i < 3 && is_tail(full[front]); i++) front--;
+        for (int i = 0; i < 3 && is_tail(full[back]); i++) back++;
     }
+    snprintf(buf, n, "%.*s%s%s", (int)front, full, len >= n ? "..." : "", full + back);
     clean(buf);
 }
 

@@ -61,24 +61,30 @@ static void test_fail_cleans(void **state) {
 static void test_fail_cuts_at_a_character(void **state) {
     (void)state;
     struct hearth_error err;
-    // Characters of 1 to 4 bytes at every phase: always valid UTF-8, "..." at the end.
+    // Characters of 1 to 4 bytes at every phase: always valid UTF-8, "..." in the middle, or, of
+    // what is longer than any path, at the end.
     static const char *const chars[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
-    for (int c = 0; c < 4; c++)
+    for (int c = 0; c < 8; c++)
         for (size_t phase = 0; phase < 8; phase++) {
-            char text[3000] = "";
-            size_t len = phase, n_char = strlen(chars[c]);
+            char text[9000] = "";
+            size_t len = phase, most = c % 2 ? sizeof text : 3000, n_char = strlen(chars[c / 2]);
             memset(text, 'a', phase);
-            while (len + n_char < sizeof text - 1) {
-                memcpy(text + len, chars[c], n_char);
+            while (len + n_char < most - 1) {
+                memcpy(text + len, chars[c / 2], n_char);
                 len += n_char;
             }
             text[len] = 0;
             ht_fail(&err, HEARTH_E_IO, "%s", text);
-            size_t n = strlen(err.message);
+            const char *gap = strstr(err.message, "...");
+            assert_non_null(gap);
+            size_t n = strlen(err.message), front = (size_t)(gap - err.message);
+            size_t back = n - front - 3;
             assert_in_range(n, sizeof err.message - 8, sizeof err.message - 1);
-            assert_string_equal(err.message + n - 3, "...");
-            assert_memory_equal(err.message, text, n - 3);
-            assert_int_equal((n - 3 - phase) % n_char, 0);
+            assert_in_range(back, c % 2 ? 0 : sizeof err.message / 2 - 4, c % 2 ? 0 : n / 2 + 1);
+            assert_memory_equal(err.message, text, front);
+            assert_string_equal(err.message + front + 3, text + len - back);
+            assert_int_equal((front - phase) % n_char, 0);
+            assert_int_equal(back % n_char, 0);
         }
     char exact[sizeof err.message];
     memset(exact, 'a', sizeof exact - 1);
