@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The levels that tests/kern runs: those of features.h, and behind them what only tests have: the
 // kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run, and all
-// tables of avx512vnni and avx512bf16, of which a machine takes one each.
+// tables of avx512vnni and avx512bf16, of which a machine takes one each. With KERN_AMX_EMULATED it
+// is scalar and amx alone, over the tiles of amx_emulated.c.
 #ifndef KERN_LEVELS_H
 #define KERN_LEVELS_H
 
 #include "backend/cpu/features.h"
 #include "backend/cpu/linear/kernels.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(KERN_AMX_EMULATED)
 enum {
     KERN_AVX2VNNI_EVEX = HT_CPU_N_LEVELS,
     KERN_AVX512VNNI_PLAIN,
@@ -29,7 +30,7 @@ struct kern_level {
 };
 
 static inline struct kern_level kern_level_of(int level) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(KERN_AMX_EMULATED)
     switch (level) {
     case KERN_AVX2VNNI_EVEX:
         return (struct kern_level){HT_CPU_AVX512VNNI, "avx2vnni_evex", &ht_linear_avx2vnni_evex};
@@ -48,6 +49,10 @@ static inline struct kern_level kern_level_of(int level) {
 }
 
 static inline bool kern_level_usable(int level) {
+#ifdef KERN_AMX_EMULATED
+    if (level == HT_CPU_AMX) return ht_cpu_level_usable(HT_CPU_AVX512VNNI);
+    if (level != HT_CPU_SCALAR) return false;
+#endif
     return ht_cpu_level_usable(kern_level_of(level).needs);
 }
 

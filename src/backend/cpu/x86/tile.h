@@ -24,4 +24,11 @@ struct tile_config {
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((size_t)(step)) : "memory")
 #define TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" #t ::)
 
+// sum += act times w. A row of act has groups of four codes or two bf16, a row of w one such group
+// for each column of the sum.
+#define TILE_CODES(sum, act, w)                                                                    \
+    __asm__ volatile("tdpbssd %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
+#define TILE_BF16(sum, act, w)                                                                     \
+    __asm__ volatile("tdpbf16ps %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
+
 #endif

@@ -25,10 +25,6 @@
 #define SIDE 16 // tokens, and weight rows, of a tile
 
 // Tiles: 0 .. 3 sums, 4 and 5 activations, 6 and 7 weights.
-#define TILE_CODES(sum, act, w)                                                                    \
-    __asm__ volatile("tdpbssd %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
-#define TILE_BF16(sum, act, w)                                                                     \
-    __asm__ volatile("tdpbf16ps %%tmm" #w ", %%tmm" #act ", %%tmm" #sum ::)
 
 // Tokens of the upper and of the lower activations (0: those tiles are not used), of act_bytes of a
 // row at a time.
