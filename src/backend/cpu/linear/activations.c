@@ -30,8 +30,9 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     bool ok = ht_act_is_q8(kind) ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
                                  : ht_mul_size(n, sizeof(float), &bytes);
     if (!ok) return 0;
-    // The rows of a tile's tokens would share a few sets of the L1 cache, which do not hold 16.
-    return bytes % 1024 == 0 ? bytes + 64 : bytes;
+    // A chunk of a row is 16 lines. Those of a tile's tokens would share a few of the 64 sets of
+    // the L1 cache, which do not hold so many; 9 lines more than a multiple of 16 spread them.
+    return bytes % 1024 == 0 ? bytes + (size_t)9 * 64 : bytes;
 }
 
 static const struct ht_tops *tops_of(enum ht_act_kind kind) {
