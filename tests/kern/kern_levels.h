@@ -50,7 +50,7 @@ static inline struct kern_level kern_level_of(int level) {
 
 static inline bool kern_level_usable(int level) {
 #ifdef KERN_AMX_EMULATED
-    if (level == HT_CPU_AMX) return ht_cpu_level_usable(HT_CPU_AVX512VNNI);
+    if (level == HT_CPU_AMX) return ht_cpu_level_usable(HT_CPU_AVX512BF16); // for all but its tiles
     if (level != HT_CPU_SCALAR) return false;
 #endif
     return ht_cpu_level_usable(kern_level_of(level).needs);
