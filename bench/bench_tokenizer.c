@@ -101,7 +101,7 @@ static void bench_load(const struct ht_gguf *g) {
         struct ht_tokenizer *t = NULL;
         struct hearth_error err;
         uint64_t begin = cpu_ns();
-        if (ht_tokenizer_load(g, &t, &err) || !t) return;
+        if (ht_tokenizer_load(g, NULL, &t, &err) || !t) return;
         uint64_t ns = cpu_ns() - begin;
         if (ns < best) best = ns;
         spent += ns;
@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: %s MODEL.gguf [TEXT]\n", argv[0]);
         return 2;
     }
-    if (ht_gguf_open(argv[1], &g, &err) || ht_tokenizer_load(g, &t, &err) ||
+    if (ht_gguf_open(argv[1], &g, &err) || ht_tokenizer_load(g, NULL, &t, &err) ||
         (argc > 2 && ht_map_open(argv[2], &map, &err))) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
