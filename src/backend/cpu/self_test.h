@@ -15,13 +15,13 @@ struct ht_vec_case {
 };
 extern const struct ht_vec_case ht_vec_cases[];
 
-// Where the kernels under test come from; NULL: the tables of the level. Tests give broken ones.
+// Where the kernels under test come from: what has no table is not tested then. Tests give broken ones.
 struct ht_self_test_tables {
     const struct ht_vec_kernels *vec;
     const struct ht_linear_kernels *linear;
 };
 
-// One level. Adds to *n_failed.
+// One level, with its own tables where `tables` is NULL. Adds to *n_failed.
 HT_MUST_CHECK enum hearth_status ht_self_test_level(enum ht_cpu_level level,
                                                     const struct ht_self_test_tables *tables,
                                                     hearth_check_fn fn, void *user,
