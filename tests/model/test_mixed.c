@@ -279,8 +279,55 @@ static void test_one_expert(void **state) {
     }
 }
 
+// ---- scores that are told apart where their probabilities are not
+
+static void test_close_scores(void **state) {
+    (void)state;
+    static int32_t tokens[N_TOKENS];
+    struct pair p;
+    load(&p, 0, "qwen3moe", NULL);
+    struct ht_weight *w = malloc(p.plan[0].n_weights * sizeof *w);
+    float *scaled[2] = {NULL};
+    int n = 0;
+    assert_non_null(w);
+    memcpy(w, p.plan[0].weights, p.plan[0].n_weights * sizeof *w);
+    for (uint32_t i = 0; i < p.plan[0].n_weights; i++) {
+        if (!ends_with(w[i].name, "ffn_gate_inp.weight")) continue;
+        assert_true(n < 2 && w[i].format == HT_F32);
+        const float *x = (const float *)(const void *)w[i].data;
+        float *y = scaled[n++] = malloc(w[i].n_bytes);
+        assert_non_null(y);
+        for (size_t k = 0; k < w[i].n_bytes / sizeof *y; k++) y[k] = 1e-8f * x[k];
+        w[i].data = (const uint8_t *)y;
+    }
+    assert_int_equal(n, 2);
+    p.plan[0].weights = w;
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
+    struct golden g = {
+        .plan = &p.plan[0], .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
+    struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
+    float *want = golden_logits(&g, &ref);
+    for (uint32_t chunk = 0; chunk < 2; chunk++) {
+        struct golden_run r = {.ops = &ht_backend_cpu,
+                               .n_threads = 2,
+                               .kv_type = HEARTH_KV_F32,
+                               .chunk = chunk};
+        float *got = golden_logits(&g, &r);
+        double nmse = golden_nmse(got, want, (size_t)N_TOKENS * N_VOCAB);
+        if (!(nmse < 1e-11)) fail_msg("chunks of %u: NMSE %g to ref", chunk, nmse);
+        free(got);
+    }
+    free(want);
+    free(scaled[0]);
+    free(scaled[1]);
+    free(w);
+    ht_model_free(p.model[0]);
+    ht_gguf_close(p.file[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes),
-                                       cmocka_unit_test(test_one_expert)};
+                                       cmocka_unit_test(test_one_expert),
+                                       cmocka_unit_test(test_close_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,27 +21,23 @@ static struct groups groups_at(const struct ht_prepared *p, const struct ht_cpu_
     return (struct groups){base, base + s->n_experts + 1, base + s->n_experts + 1 + pairs};
 }
 
-// p = softmax(x), then the n_used largest by repeated search: n_used is small.
+// p = softmax(x), then the n_used largest x by repeated search: n_used is small, and p may be the
+// same for two scores.
 static void route_row(const struct ht_prepared *p, const struct ht_cpu_step *s, const float *x,
                       float *prob, int32_t *ids, float *weights) {
     uint32_t n = s->n_experts;
     p->backend->vec.exp_sub(x, ht_max16(x, n), n, prob);
+    const float taken = -1.0f; // no probability
     float sum = ht_sum16(prob, n), used = 0.0f;
     for (uint32_t e = 0; e < n; e++) prob[e] = prob[e] / sum;
     for (uint32_t j = 0; j < s->n_used; j++) {
-        uint32_t best = 0;
-        float most = -1.0f;
-        for (uint32_t e = 0; e < n; e++) {
-            float key = prob[e] != prob[e] ? INFINITY : prob[e]; // never the same one twice
-            if (key > most) {
-                most = key;
-                best = e;
-            }
-        }
+        uint32_t best = HT_NONE;
+        for (uint32_t e = 0; e < n; e++)
+            if (prob[e] != taken && (best == HT_NONE || x[e] > x[best])) best = e;
         ids[j] = (int32_t)best;
         weights[j] = prob[best];
         used = used + prob[best];
-        prob[best] = -1.0f; // taken
+        prob[best] = taken;
     }
     for (uint32_t j = 0; j < s->n_used; j++) {
         if (s->normalise) weights[j] = weights[j] / used;
