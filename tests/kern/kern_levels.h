@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The levels that tests/kern runs: those of features.h, and behind them what only tests have: the
 // kernels of avx2vnni in AVX-512's encoding of vpdpbusd, which more machines can run, and all
-// tables of avx512vnni and avx512bf16, of which a machine takes one each. With KERN_AMX_EMULATED it
-// is scalar and amx alone, over the tiles of amx_emulated.c.
+// tables of avx2, avx512vnni and avx512bf16, of which a machine takes one each. With
+// KERN_AMX_EMULATED it is scalar and amx alone, over the tiles of amx_emulated.c.
 #ifndef KERN_LEVELS_H
 #define KERN_LEVELS_H
 
@@ -11,7 +11,8 @@
 
 #if defined(__x86_64__) && !defined(KERN_AMX_EMULATED)
 enum {
-    KERN_AVX2VNNI_EVEX = HT_CPU_N_LEVELS,
+    KERN_AVX2_OTHER = HT_CPU_N_LEVELS,
+    KERN_AVX2VNNI_EVEX,
     KERN_AVX512VNNI_PLAIN,
     KERN_AVX512BF16_NARROW,
     KERN_AVX512BF16_WIDE,
@@ -32,6 +33,11 @@ struct kern_level {
 static inline struct kern_level kern_level_of(int level) {
 #if defined(__x86_64__) && !defined(KERN_AMX_EMULATED)
     switch (level) {
+    case KERN_AVX2_OTHER:
+        return (struct kern_level){HT_CPU_AVX2, "avx2_other",
+                                   ht_linear_kernels_get(HT_CPU_AVX2) == &ht_linear_avx2
+                                       ? &ht_linear_avx2_amd
+                                       : &ht_linear_avx2};
     case KERN_AVX2VNNI_EVEX:
         return (struct kern_level){HT_CPU_AVX512VNNI, "avx2vnni_evex", &ht_linear_avx2vnni_evex};
     case KERN_AVX512VNNI_PLAIN:

@@ -308,10 +308,8 @@ static void test_close_scores(void **state) {
     struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
     float *want = golden_logits(&g, &ref);
     for (uint32_t chunk = 0; chunk < 2; chunk++) {
-        struct golden_run r = {.ops = &ht_backend_cpu,
-                               .n_threads = 2,
-                               .kv_type = HEARTH_KV_F32,
-                               .chunk = chunk};
+        struct golden_run r = {
+            .ops = &ht_backend_cpu, .n_threads = 2, .kv_type = HEARTH_KV_F32, .chunk = chunk};
         float *got = golden_logits(&g, &r);
         double nmse = golden_nmse(got, want, (size_t)N_TOKENS * N_VOCAB);
         if (!(nmse < 1e-11)) fail_msg("chunks of %u: NMSE %g to ref", chunk, nmse);

@@ -101,8 +101,12 @@ bool ht_cpu_vbmi(void) {
            has(c, 1);
 }
 
+bool ht_cpu_amd(void) {
+    return made_by("AuthenticAMD");
+}
+
 bool ht_cpu_amd_512(void) {
-    return made_by("AuthenticAMD") && highest_level() >= HT_CPU_AVX512;
+    return ht_cpu_amd() && highest_level() >= HT_CPU_AVX512;
 }
 
 // avx512bf16 multiplies BF16 by vdpbf16ps, which on Intel's processors takes two cycles (Emerald
@@ -155,6 +159,10 @@ bool ht_cpu_vbmi(void) {
 }
 
 bool ht_cpu_wide_units(void) {
+    return false;
+}
+
+bool ht_cpu_amd(void) {
     return false;
 }
 

@@ -30,7 +30,8 @@ bool ht_cpu_wide_units(void);
 // Whether a processor with AVX-512 VNNI has VBMI as well: AMD's, and Intel's since Ice Lake but
 // Cooper Lake.
 bool ht_cpu_vbmi(void);
-// Whether the processor is AMD's with AVX-512, on units of either kind, which read memory alike.
+bool ht_cpu_amd(void); // whether the processor is AMD's
+// Whether it is AMD's with AVX-512, on units of either kind, which read memory alike.
 bool ht_cpu_amd_512(void);
 const char *ht_cpu_level_name(enum ht_cpu_level l); // "avx512vnni"
 // E_ARG with the list of names for an unknown one; E_UNSUPPORTED if this machine cannot run it.

@@ -15,7 +15,7 @@ struct ht_vec_case {
 };
 extern const struct ht_vec_case ht_vec_cases[];
 
-// Where the kernels under test come from: what has no table is not tested then. Tests give broken ones.
+// Where the kernels under test come from; what has no table is not tested. Tests give broken ones.
 struct ht_self_test_tables {
     const struct ht_vec_kernels *vec;
     const struct ht_linear_kernels *linear;

@@ -211,7 +211,7 @@ static inline uint32_t ht_lead_rows(const struct ht_linear_kernels *k, size_t ro
 
 extern const struct ht_linear_kernels ht_linear_scalar;
 #if defined(__x86_64__)
-extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2vnni;
+extern const struct ht_linear_kernels ht_linear_avx2, ht_linear_avx2_amd, ht_linear_avx2vnni;
 extern const struct ht_linear_kernels ht_linear_avx512;
 extern const struct ht_linear_kernels ht_linear_avx512vnni, ht_linear_avx512vnni_vbmi;
 extern const struct ht_linear_kernels ht_linear_avx512bf16, ht_linear_avx512bf16_wide;

@@ -32,7 +32,7 @@ enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t 
 const struct ht_linear_kernels *ht_linear_kernels_get(int level) {
     switch (level) {
 #if defined(__x86_64__)
-    case HT_CPU_AVX2: return &ht_linear_avx2;
+    case HT_CPU_AVX2: return ht_cpu_amd() ? &ht_linear_avx2_amd : &ht_linear_avx2;
     case HT_CPU_AVX2VNNI: return &ht_linear_avx2vnni;
     case HT_CPU_AVX512: return &ht_linear_avx512;
     case HT_CPU_AVX512VNNI:

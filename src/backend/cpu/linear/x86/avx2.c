@@ -16,20 +16,26 @@
 
 #define ROW(format, tile, most) AVX2_REPACKED(HT_AVX2_REPACKED, format, tile, 4, most)
 
-const struct ht_linear_kernels ht_linear_avx2 = {
-    .name = "avx2",
-    .lanes = LANES,
-    .ask_one = HT_ASK_NOTHING,
-    .ask_later = true,
-    .signed_codes = true,
-    .bf16_bytes = 4,
-    .act_q8 = act_q8_blocks,
-    .act_bf16 = ht_act_bf16_f32_avx2,
-    .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
-               [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
-               [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
-    .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32_8, 8),
-                 [HT_Q8_0] = ROW(q8_0, tile_32, 8), [HT_Q4_K] = ROW(q4_k, tile_32_nibbles_min, 8),
-                 [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16_32, 4)},
-};
+// AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,
+// "AVX2").
+#define LEVEL(id, one)                                                                             \
+    const struct ht_linear_kernels id = {                                                          \
+        .name = "avx2",                                                                            \
+        .lanes = LANES,                                                                            \
+        .ask_one = one,                                                                            \
+        .ask_later = true,                                                                         \
+        .signed_codes = true,                                                                      \
+        .bf16_bytes = 4,                                                                           \
+        .act_q8 = act_q8_blocks,                                                                   \
+        .act_bf16 = ht_act_bf16_f32_avx2,                                                          \
+        .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},      \
+                   [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},      \
+                   [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},   \
+                   Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},  \
+        .repacked =                                                                                \
+            {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32_8, 8),                            \
+             [HT_Q8_0] = ROW(q8_0, tile_32, 8), [HT_Q4_K] = ROW(q4_k, tile_32_nibbles_min, 8),     \
+             [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16_32, 4)},         \
+    }
+LEVEL(ht_linear_avx2, HT_ASK_BEHIND);
+LEVEL(ht_linear_avx2_amd, HT_ASK_NOTHING);
