@@ -57,16 +57,12 @@ static void mutate(uint8_t *data, size_t n_head, uint32_t *seed) {
     }
 }
 
-static const char *const archs[] = {"llama",    "llama-moe", "qwen2",     "qwen3",
-                                    "qwen3moe", "gpt2",      "gpt2-fused"};
-enum { N_ARCHS = sizeof archs / sizeof archs[0] };
-
 static void test_bytes(void **state) {
     (void)state;
     uint32_t seed = 20261120;
-    for (size_t i = 0; i < N_ARCHS; i++) {
+    for (size_t i = 0; i < TINY_N_ARCHS; i++) {
         size_t n;
-        uint8_t *good = read_model(archs[i], NULL, &n), *bad = malloc(n);
+        uint8_t *good = read_model(tiny_archs[i], NULL, &n), *bad = malloc(n);
         size_t n_head = head_bytes(good, n);
         assert_non_null(bad);
         LLVMFuzzerTestOneInput(good, n);
@@ -119,7 +115,7 @@ static void test_keys(void **state) {
     (void)state;
     uint32_t seed = 5;
     for (int round = 0; round < 700; round++) {
-        const char *arch = archs[(size_t)round % N_ARCHS];
+        const char *arch = tiny_archs[(size_t)round % TINY_N_ARCHS];
         struct tiny_edit edits[5] = {0};
         char names[4][96];
         uint32_t n_edits = 1 + random_below(&seed, 4);

@@ -33,8 +33,10 @@ struct tiny_edit {
     uint64_t ne[3]; // file order: [0] is contiguous
 };
 
-// arch: "llama", "llama-moe", "qwen2", "qwen3", "qwen3moe", "gpt2", "gpt2-fused". Fails the test on
-// errors.
+#define TINY_N_ARCHS 7
+extern const char *const tiny_archs[TINY_N_ARCHS];
+
+// arch: one of tiny_archs. Fails the test on errors.
 void tiny_write(const char *path, const char *arch, const struct tiny_edit *edits);
 // A path for a file of this process in the temporary folder; valid until the next call.
 const char *tiny_path(const char *name);
