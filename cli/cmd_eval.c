@@ -51,7 +51,9 @@ const struct command command_eval = {
     .summary = "logits of tokens, or the perplexity of a text",
     .text = "Reads tokens and writes or compares the logits of every position, or reads a text "
             "and prints its perplexity. The numbers depend on the tokens, the model and --backend, "
-            "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else.",
+            "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else. OUT "
+            "appears, or is replaced, only when all logits are in it; Ctrl-C leaves nothing of it, "
+            "twice OUT.tmp.",
     .groups = eval_groups,
     .n_groups = sizeof(eval_groups) / sizeof(eval_groups[0]),
     .run = run,
