@@ -97,6 +97,12 @@ static struct ht_weight *mixed_weights(const struct ht_plan *plan, const struct 
 
 // ---- runs
 
+static int32_t *some_tokens(void) {
+    static int32_t tokens[N_TOKENS];
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
+    return tokens;
+}
+
 static void check_same(const struct golden *g, const float *want, struct golden_run r,
                        const char *what) {
     float *got = golden_logits(g, &r);
@@ -131,12 +137,10 @@ static void check_level(const struct golden *g, const char *level, const float *
 }
 
 static void check_mix(const struct mix *m) {
-    static int32_t tokens[N_TOKENS];
     struct hearth_error err;
     struct ht_gguf *file;
     struct ht_model *model;
     const char *path = tiny_path("mixed");
-    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
     tiny_write(path, m->arch, NULL);
     if (ht_gguf_open(path, &file, &err) || ht_model_load(file, NULL, &model, &err))
         fail_msg("%s", err.message);
@@ -146,7 +150,7 @@ static void check_mix(const struct mix *m) {
     plan.weights = weights;
     if (ht_plan_check(&plan, &err)) fail_msg("%s", err.message);
     struct golden g = {
-        .plan = &plan, .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = plan.n_vocab};
+        .plan = &plan, .tokens = some_tokens(), .n_tokens = N_TOKENS, .n_vocab = plan.n_vocab};
     struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
     float *exact = golden_logits(&g, &ref), *scalar = NULL;
     bool same = m->formats[0] != HT_BF16 && m->formats[1] != HT_BF16 && m->formats[2] != HT_BF16;
@@ -221,12 +225,10 @@ static void take_weights(struct pair *p) {
 }
 
 static void check_pair(const struct pair *p) {
-    static int32_t tokens[N_TOKENS];
     struct golden g[2];
-    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
     for (int i = 0; i < 2; i++)
         g[i] = (struct golden){
-            .plan = &p->plan[i], .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
+            .plan = &p->plan[i], .tokens = some_tokens(), .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
     for (int l = 0; l < 2 * HT_CPU_N_LEVELS; l++) {
         if (!ht_cpu_level_usable((enum ht_cpu_level)(l / 2))) continue;
         struct golden_run r = {.ops = &ht_backend_cpu,
@@ -283,7 +285,6 @@ static void test_one_expert(void **state) {
 
 static void test_close_scores(void **state) {
     (void)state;
-    static int32_t tokens[N_TOKENS];
     struct pair p;
     load(&p, 0, "qwen3moe", NULL);
     struct ht_weight *w = malloc(p.plan[0].n_weights * sizeof *w);
@@ -302,9 +303,8 @@ static void test_close_scores(void **state) {
     }
     assert_int_equal(n, 2);
     p.plan[0].weights = w;
-    for (int i = 0; i < N_TOKENS; i++) tokens[i] = i * 37 % N_VOCAB;
     struct golden g = {
-        .plan = &p.plan[0], .tokens = tokens, .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
+        .plan = &p.plan[0], .tokens = some_tokens(), .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
     struct golden_run ref = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
     float *want = golden_logits(&g, &ref);
     for (uint32_t chunk = 0; chunk < 2; chunk++) {
