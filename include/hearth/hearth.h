@@ -148,8 +148,8 @@ struct hearth_tokens {
     int32_t *ids; // owned by the caller after encode: hearth_tokens_free
     size_t n;
 };
-// Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else E_ARG says
-// where.
+// Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else become the
+// unknown token, and where there is none E_ARG says where.
 HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                          unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
 HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
@@ -165,6 +165,7 @@ HEARTH_API const char *hearth_token_bytes(const hearth_tokenizer *t, int32_t id,
 
 // Turns ids into text piece by piece and never splits a UTF-8 character: bytes are held back until
 // it is whole.
+// It looks into its tokenizer, which must outlive it.
 typedef struct hearth_detokenizer hearth_detokenizer;
 HEARTH_TRY hearth_detokenizer_create(const hearth_tokenizer *t, bool show_special,
                                      hearth_detokenizer **out, struct hearth_error *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Text to ids: special tokens are cut out where asked, valid UTF-8 goes through normalisation and
-// pre-tokenizer, bytes that are no UTF-8 become the tokens of those bytes. An encoder belongs to
-// one thread and keeps its memory between texts.
+// Text to ids: user-defined tokens are cut out, special ones where asked, valid UTF-8 goes through
+// normalisation and pre-tokenizer, bytes that are no UTF-8 become the tokens of those bytes. An
+// encoder belongs to one thread and keeps its memory between texts.
 #include "base/checked.h"
 #include "base/mem.h"
 #include "text/internal.h"
@@ -106,11 +106,8 @@ static enum hearth_status encode_all(struct ht_encoder *e, const char *p, size_t
     if (ends && t->add_bos) st = push(e, t->bos);
     while (!st && n) {
         size_t at = n, len = 0;
-        int32_t id = -1;
-        if (flags & HEARTH_ENCODE_SPECIAL)
-            id = ht_special_find(&t->special, &t->v, p, n, &at, &len);
-        else if (t->kind == HT_KIND_BPE) // SentencePiece sees to them itself
-            id = ht_special_find(&t->user, &t->v, p, n, &at, &len);
+        int32_t id = ht_special_find(flags & HEARTH_ENCODE_SPECIAL ? &t->special : &t->user, &t->v,
+                                     p, n, &at, &len);
         st = encode_text(e, p, at);
         if (st || id < 0) break;
         st = push(e, id);

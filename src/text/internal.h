@@ -168,7 +168,7 @@ struct ht_tokenizer {
     int32_t bos, eos, unk; // -1: none
     int32_t byte_ids[256]; // token of a single byte; -1: none
     struct ht_vocab v;
-    struct ht_special_set special; // read only where the caller asks; of BPE user's as well
+    struct ht_special_set special; // read only where the caller asks; user's as well
     struct ht_special_set user;    // read always, never split and never merged
     // byte-level BPE
     const struct ht_pre *pre;

@@ -47,7 +47,7 @@
 
 static const struct ht_pre rows[] = {
     {
-        .names = {"gpt-2", "phi-2", "a.x-4.0", "mellum"},
+        .names = {"gpt-2", "phi-2", "a.x-4.0", "mellum", "trillion", "granite-docling"},
         .patterns = {GPT2},
         .covers = true,
         .scan = HT_SCAN_GPT2,
@@ -104,7 +104,7 @@ static const struct ht_pre rows[] = {
         .covers = true,
     },
     {
-        .names = {"starcoder", "smollm", "refact", "codeshell"},
+        .names = {"starcoder", "smollm", "refact", "codeshell", "minerva-7b"},
         .patterns = {"\\p{N}", GPT2},
     },
     {

@@ -164,17 +164,5 @@ static enum hearth_status encode_words(struct ht_encoder *e, const char *p, size
 enum hearth_status ht_spm_encode(struct ht_encoder *e, const char *p, size_t n) {
     if (!n) return HEARTH_OK;
     enum hearth_status st = text_prepare(e, p, n);
-    if (st) return st;
-    p = e->text;
-    n = e->n_text;
-    while (!st && n) { // user-defined tokens are never split and never merged
-        size_t at = n, len = 0;
-        int32_t id = ht_special_find(&e->t->user, &e->t->v, p, n, &at, &len);
-        st = encode_words(e, p, at);
-        if (st || id < 0) break;
-        st = push(e, id);
-        p += at + len;
-        n -= at + len;
-    }
-    return st;
+    return st ? st : encode_words(e, e->text, e->n_text);
 }

@@ -30,6 +30,19 @@ static enum hearth_status read_id(const struct ht_gguf *g, const char *key, int3
     return HEARTH_OK;
 }
 
+// What stands behind a file that was filled in ends a generation as well. Such ids may be left over
+// from a larger vocabulary.
+static void mark_fim_ends(const struct ht_gguf *g, struct ht_vocab *v) {
+    static const char *const keys[] = {"tokenizer.ggml.fim_pad_token_id",
+                                       "tokenizer.ggml.fim_rep_token_id",
+                                       "tokenizer.ggml.fim_sep_token_id"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        const struct ht_gguf_kv *kv = ht_gguf_find(g, keys[i]);
+        int64_t id = kv && ht_gguf_is_int(kv->type) ? ht_gguf_int_at(kv, 0) : -1;
+        if (id >= 0 && id < v->n) v->flags[id] |= HT_FLAG_END;
+    }
+}
+
 static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer *t,
                                    struct hearth_error *err) {
     int32_t n = t->v.n, eot = -1, eom = -1;
@@ -53,6 +66,7 @@ static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer 
     const int32_t ends[] = {t->eos, eot, eom};
     for (int i = 0; i < 3; i++)
         if (ends[i] >= 0) t->v.flags[ends[i]] |= HT_FLAG_END;
+    mark_fim_ends(g, &t->v);
     return HEARTH_OK;
 }
 
@@ -129,7 +143,7 @@ static enum hearth_status load(const struct ht_gguf *g, struct ht_tokenizer *t,
     if (st) return st;
     find_bytes(t);
     unsigned control = 1 << HT_TOKEN_CONTROL | 1 << HT_TOKEN_UNKNOWN, user = 1 << HT_TOKEN_USER;
-    st = ht_special_init(&t->special, &t->v, spm ? control : control | user, err);
+    st = ht_special_init(&t->special, &t->v, control | user, err);
     if (!st) st = ht_special_init(&t->user, &t->v, user, err);
     // merging by ids needs the bytes of tokens no more
     if (!st && !spm && !t->ignore_merges) ht_vocab_drop_table(&t->v);

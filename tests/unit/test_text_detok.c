@@ -124,7 +124,8 @@ static void sentence_piece(void **state) {
     (void)state;
     struct make *m = make_spm();
     int32_t hi = make_token(m, "\xe2\x96\x81hi", 5, 1, -1),
-            two = make_token(m, "\xe2\x96\x81\xe2\x96\x81", 6, 1, -1);
+            two = make_token(m, "\xe2\x96\x81\xe2\x96\x81", 6, 1, -1),
+            user = make_name(m, "<t>", 4);
     struct ht_tokenizer *t = load(m);
     struct ht_detok d;
     assert_int_equal(ht_detok_init(&d, t, false, NULL), HEARTH_OK);
@@ -132,6 +133,10 @@ static void sentence_piece(void **state) {
     expect(&d, hi, "hi");
     expect(&d, hi, " hi");
     expect(&d, 2, "");
+    expect(&d, hi, " hi");
+    expect(&d, -2, "");
+    expect(&d, user, "<t>");
+    expect(&d, hi, "hi"); // encoding "<t>hi" put the space there
     expect(&d, hi, " hi");
     expect(&d, -2, "");
     expect(&d, two, " ");

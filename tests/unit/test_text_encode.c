@@ -192,8 +192,11 @@ static void spm_user_defined(void **state) {
             aa = make_token(m, "aa", 2, 1, -1), u = make_name(m, "<x>", 4),
             v = make_name(m, "<x>aa", 4), bos = 1, eos = 2;
     struct ht_tokenizer *t = load(m);
-    // always read, the longest first, and not a reason for another space; control tokens by request
-    expect_ids(t, "aa<x>aa<x>a", 11, 0, (int32_t[]){sp, aa, v, u, a}, 5);
+    // always read, the longest first; text begins anew behind them, and has no space in front of
+    // them; control tokens by request
+    expect_ids(t, "aa<x>aa<x>a", 11, 0, (int32_t[]){sp, aa, v, u, sp, a}, 6);
+    expect_ids(t, "<x>a", 4, HEARTH_ENCODE_SPECIAL, (int32_t[]){u, sp, a}, 3);
+    expect_ids(t, "<x></s><x>", 10, HEARTH_ENCODE_SPECIAL, (int32_t[]){u, eos, u}, 3);
     expect_ids(t, "</s>", 4, 0, (int32_t[]){sp, 3 + '<', 3 + '/', 3 + 's', 3 + '>'}, 5);
     expect_ids(t, "a</s>a", 6, HEARTH_ENCODE_SPECIAL, (int32_t[]){sp, a, eos, sp, a}, 5);
     expect_ids(t, "a", 1, HEARTH_ENCODE_BEGIN_END, (int32_t[]){bos, sp, a}, 3);

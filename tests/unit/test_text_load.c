@@ -209,6 +209,9 @@ static void ends(void **state) {
         {"</s>", 1, false, false},
         {"</s>", 1, true, true},
         {"<|im_start|>", 3, false, false},
+        {"<fim_pad>", 3, false, true},
+        {"<reponame>", 3, false, true},
+        {"<fim_prefix>", 3, false, false},
         {"<|endoftext|>", 3, false, true},
         {"<\xef\xbd\x9c"
          "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
@@ -225,9 +228,20 @@ static void ends(void **state) {
         ht_tokenizer_free(t);
         make_free(m);
     }
-    // a message among several is no end
+    // what stands behind a file that was filled in, by its key; it may be no token
     struct make *m = make_bpe("gpt-2");
     struct ht_tokenizer *t = NULL;
+    int32_t pad = make_name(m, "(pad)", 3), sep = make_name(m, "(sep)", 3);
+    make_key(m, "tokenizer.ggml.fim_pad_token_id", HT_GGUF_U32, pad);
+    make_key(m, "tokenizer.ggml.fim_rep_token_id", HT_GGUF_U32, sep + 1);
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    assert_true(ht_tokenizer_is_end(t, pad));
+    assert_false(ht_tokenizer_is_end(t, sep));
+    ht_tokenizer_free(t);
+    make_free(m);
+    // a message among several is no end
+    m = make_bpe("gpt-2");
+    t = NULL;
     int32_t end = make_name(m, "<|end|>", 3), ret = make_name(m, "<|return|>", 3);
     make_name(m, "<|call|>", 3);
     assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
