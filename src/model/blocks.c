@@ -18,7 +18,7 @@ void ht_block_logits(struct ht_build *b, uint32_t x) {
 }
 
 // q, k and v in one step, from three matrices or from one that holds their rows in this order.
-static void qkv(struct ht_build *b, uint32_t h, uint32_t out[3]) {
+static void qkv(struct ht_build *b, bool biased, uint32_t h, uint32_t out[3]) {
     uint64_t q = (uint64_t)b->hp.n_heads * b->hp.head_dim, dim = b->hp.dim;
     uint64_t kv = (uint64_t)b->hp.n_kv_heads * b->hp.head_dim;
     struct ht_linear_out l[3] = {
@@ -30,10 +30,10 @@ static void qkv(struct ht_build *b, uint32_t h, uint32_t out[3]) {
     for (int i = 0; i < 3; i++) {
         if (fused) {
             l[i].weight = ht_bind_matrix_rows(b, "attn_qkv.weight", all, dim, first[i], n[i]);
-            l[i].bias = ht_bind_optional_part(b, "attn_qkv.bias", all, first[i], n[i]);
+            l[i].bias = ht_bind_bias_part(b, "attn_qkv.bias", all, first[i], n[i], biased);
         } else {
             l[i].weight = ht_bind_matrix(b, weights[i], n[i], dim);
-            l[i].bias = ht_bind_optional_vector(b, biases[i], n[i]);
+            l[i].bias = ht_bind_bias(b, biases[i], n[i], biased);
         }
     }
     ht_add_linears(b, h, l, 3, out);
@@ -42,7 +42,7 @@ static void qkv(struct ht_build *b, uint32_t h, uint32_t out[3]) {
 uint32_t ht_block_attention(struct ht_build *b, const struct ht_attn_spec *spec, uint32_t h,
                             uint32_t x) {
     uint32_t t[3]; // q, k, v
-    qkv(b, h, t);
+    qkv(b, spec->biased, h, t);
     if (spec->qk_norm) {
         t[0] = ht_add_head_norm(b, "attn_q_norm", t[0],
                                 ht_bind_vector(b, "attn_q_norm.weight", b->hp.head_dim));
@@ -60,7 +60,7 @@ uint32_t ht_block_attention(struct ht_build *b, const struct ht_attn_spec *spec,
     }
     uint64_t q = (uint64_t)b->hp.n_heads * b->hp.head_dim;
     uint32_t w = ht_bind_matrix(b, "attn_output.weight", b->hp.dim, q);
-    uint32_t bias = ht_bind_optional_vector(b, "attn_output.bias", b->hp.dim);
+    uint32_t bias = ht_bind_bias(b, "attn_output.bias", b->hp.dim, spec->biased);
     return ht_add_add(b, "attn_residual", x, ht_add_linear(b, "attn_out", y, w, bias));
 }
 

@@ -187,7 +187,11 @@ bool ht_has_weight(const struct ht_build *b, const char *name) {
 }
 
 uint32_t ht_bind_optional_vector(struct ht_build *b, const char *name, uint64_t n) {
-    return ht_has_weight(b, name) ? ht_bind_vector(b, name, n) : HT_NONE;
+    return ht_bind_bias(b, name, n, false);
+}
+
+uint32_t ht_bind_bias(struct ht_build *b, const char *name, uint64_t n, bool required) {
+    return required || ht_has_weight(b, name) ? ht_bind_vector(b, name, n) : HT_NONE;
 }
 
 // Cuts a weight down to rows (elements of a vector) [first, first + n), which it has.
@@ -214,9 +218,9 @@ uint32_t ht_bind_matrix_rows(struct ht_build *b, const char *name, uint64_t n_ou
     return bind_part(b, name, 2, (uint64_t[]){n_in, n_out}, first, n);
 }
 
-uint32_t ht_bind_optional_part(struct ht_build *b, const char *name, uint64_t n_all, uint64_t first,
-                               uint64_t n) {
-    if (!ht_has_weight(b, name)) return HT_NONE;
+uint32_t ht_bind_bias_part(struct ht_build *b, const char *name, uint64_t n_all, uint64_t first,
+                           uint64_t n, bool required) {
+    if (!required && !ht_has_weight(b, name)) return HT_NONE;
     return bind_part(b, name, 1, (uint64_t[]){n_all}, first, n);
 }
 

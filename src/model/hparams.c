@@ -91,6 +91,26 @@ static void read_vocab(struct ht_build *b) {
                       b->arch, n, b->hp.n_vocab);
 }
 
+// What makes one vector or score of a text takes the place of next tokens (llama.cpp's numbers).
+static void refuse_pooling(struct ht_build *b) {
+    static const char *const kinds[] = {"none", "mean", "cls", "last", "rank"};
+    char key[160];
+    snprintf(key, sizeof key, "%s.pooling_type", b->arch);
+    const struct ht_gguf_kv *kv = b->status ? NULL : ht_gguf_find(b->g, key);
+    if (!kv) return;
+    int64_t type = ht_gguf_is_int(kv->type) ? ht_gguf_int_at(kv, 0) : 0;
+    if (!ht_gguf_is_int(kv->type))
+        ht_build_fail(b, HEARTH_E_FORMAT, "metadata key %s is %s, an integer was expected", key,
+                      ht_gguf_type_name(kv->type));
+    else if (type != 0 && type != -1 && type != UINT32_MAX) // the last two: not set
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s is %" PRId64
+                      " (%s): the model gives %s of a text, not next tokens, which "
+                      "is not supported",
+                      key, type, type > 0 && type < 5 ? kinds[type] : "unknown",
+                      type == 4 ? "a score" : "a vector");
+}
+
 void ht_hparams_read(struct ht_build *b) {
     struct ht_hparams *hp = &b->hp;
     read_count(b, "block_count", HT_MAX_LAYERS, &hp->n_layers);
@@ -107,6 +127,7 @@ void ht_hparams_read(struct ht_build *b) {
     if (!causal)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED, "%s is false, only causal attention is supported",
                       key);
+    refuse_pooling(b);
 }
 
 void ht_read_norm_eps(struct ht_build *b, const char *suffix) {
@@ -128,10 +149,37 @@ void ht_read_experts(struct ht_build *b) {
         ht_build_fail(b, HEARTH_E_FORMAT,
                       "%s.expert_used_count is %" PRIu32 ", expected 1 to expert_count, %" PRIu32,
                       b->arch, hp->n_experts_used, hp->n_experts);
+    // Other ways to choose and weigh them; 0: not set.
+    uint32_t n_groups = 0, gating = 0;
+    float scale = 0;
+    ht_key_u32(b, "expert_group_count", false, &n_groups);
+    ht_key_u32(b, "expert_gating_func", false, &gating);
+    ht_key_f32(b, "expert_weights_scale", false, &scale);
+    if (b->status) return;
+    if (n_groups > 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s.expert_group_count is %" PRIu32
+                      ", only experts in one group are supported",
+                      b->arch, n_groups);
+    if (gating > 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s.expert_gating_func is %" PRIu32 ", only 1 (softmax) is supported",
+                      b->arch, gating);
+    if (scale != 0 && scale != 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED, "%s.expert_weights_scale is %g, only 1 is supported",
+                      b->arch, (double)scale);
 }
 
 void ht_read_window(struct ht_build *b) {
     ht_key_u32(b, "attention.sliding_window", false, &b->hp.window);
+    char key[160];
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", b->arch);
+    if (!b->status && b->hp.window != 0 && b->hp.window < b->hp.n_ctx_train &&
+        ht_gguf_find(b->g, key))
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s says that some layers have no window; only one that all layers use is "
+                      "supported",
+                      key);
 }
 
 void ht_refuse_window(struct ht_build *b) {
@@ -146,8 +194,16 @@ void ht_refuse_window(struct ht_build *b) {
 
 // ---- what a file may hold beside its architecture's tensors
 
-// A tensor of a layer that no step uses would change the result if it were used: refused. Others
-// are named in the log.
+// Would the tensor change the result if a step used it?
+static bool belongs(const char *name) {
+    static const char *const heads[] = {"blk.",  "token_embd", "token_types", "position_embd",
+                                        "rope_", "output",     "cls"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (strncmp(name, heads[i], strlen(heads[i])) == 0) return true;
+    return false;
+}
+
+// What belongs to a language model and no step uses is refused. Others are named in the log.
 void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     size_t n = ht_gguf_n_tensors(b->g);
     if (b->status) return;
@@ -158,7 +214,7 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     for (size_t i = 0; i < n && !b->status; i++) {
         const struct ht_gguf_tensor *t = ht_gguf_tensor_at(b->g, i);
         if (bound[i]) continue;
-        if (strncmp(t->name, "blk.", 4) == 0)
+        if (belongs(t->name))
             ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                           "tensor %s is not one that architecture %s with %" PRIu32
                           " layers knows how to use",

@@ -92,12 +92,14 @@ uint32_t ht_bind_experts(struct ht_build *b, const char *name, uint64_t n_expert
 bool ht_has_weight(const struct ht_build *b, const char *name);
 // HT_NONE where the file has none.
 uint32_t ht_bind_optional_vector(struct ht_build *b, const char *name, uint64_t n);
+// The same, or a failure where it is `required`.
+uint32_t ht_bind_bias(struct ht_build *b, const char *name, uint64_t n, bool required);
 // Rows [first, first + n) of a matrix that holds several, as a weight of their own; and the same
-// part of an optional vector.
+// part of a vector, HT_NONE where the file has none and it is not `required`.
 uint32_t ht_bind_matrix_rows(struct ht_build *b, const char *name, uint64_t n_out, uint64_t n_in,
                              uint64_t first, uint64_t n);
-uint32_t ht_bind_optional_part(struct ht_build *b, const char *name, uint64_t n_all, uint64_t first,
-                               uint64_t n);
+uint32_t ht_bind_bias_part(struct ht_build *b, const char *name, uint64_t n_all, uint64_t first,
+                           uint64_t n, bool required);
 
 // ---- steps (build.c): each appends one and returns its output tensor, named "blk.<layer>.<name>"
 
@@ -136,6 +138,7 @@ struct ht_attn_spec {
     uint32_t rope; // HT_NONE: none
     enum ht_rope_pairing pairing;
     bool qk_norm; // RMS norm of each head of q and k before the rotation
+    bool biased;  // every matrix has a bias; else it may have one
 };
 
 // The token embedding, and the output head with its tied weights; outside the layers.
