@@ -6,10 +6,11 @@
 // sentence that names file, key, value and what was expected. Functions never print, exit or
 // abort. Options structs are filled by their *_default function first. Handles: a hearth_model may
 // be read from any number of threads at once; a hearth_engine and its requests belong to one
-// thread at a time, except hearth_request_cancel. Two handles never know of each other. No result
-// depends on the calling thread's floating-point settings (rounding, flushing of subnormals,
-// traps), and they are never changed for the caller: not after a call, nor in the callbacks of a
-// request.
+// thread at a time, except hearth_request_cancel, and to the process that created the engine: one
+// forked from it has none of its threads, gets E_STATE and may only destroy it; models, files and
+// tokenizers serve there as well. Two handles never know of each other. No result depends on the
+// calling thread's floating-point settings (rounding, flushing of subnormals, traps), and they are
+// never changed for the caller: not after a call, nor in the callbacks of a request.
 #ifndef HEARTH_HEARTH_H
 #define HEARTH_HEARTH_H
 
@@ -263,7 +264,8 @@ struct hearth_memory { // bytes
     uint64_t tokenizer;
     uint64_t other; // plan, tables, engine state, program (estimated)
     uint64_t total;
-    uint64_t available; // what the machine or the cgroup has for us now, a copied file included;
+    uint64_t available; // what the machine or the cgroup has for us now, with what weights take of
+                        // it already: a copied file, bytes of the caller, a file in /dev/shm;
                         // UINT64_MAX: not known
 };
 // What an engine with these options will use, computed from the header before anything is loaded.
@@ -380,7 +382,8 @@ HEARTH_API void hearth_request_get_stats(const hearth_request *r, struct hearth_
 // One turn: one pass over one token of every running sequence and prompt chunks up to the budget;
 // callbacks are called from here. *n_active: requests not yet finished. Allocates nothing. A pass
 // that fails ends its requests with HEARTH_FINISH_ERROR and is no error of this call: see
-// hearth_request_error. E_STATE from within a callback, and after E_INTERNAL, which is for good.
+// hearth_request_error. E_STATE from within a callback, in a process forked from the engine's, and
+// after E_INTERNAL, which is for good.
 HEARTH_TRY hearth_engine_step(hearth_engine *e, size_t *n_active, struct hearth_error *err);
 // Steps until no request is active.
 HEARTH_TRY hearth_engine_run(hearth_engine *e, struct hearth_error *err);

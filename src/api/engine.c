@@ -23,7 +23,7 @@ static struct ht_engine_source source_of(const hearth_model *m) {
                                      .model = m,
                                      .name = ht_gguf_name(g),
                                      .weight_bytes = ht_gguf_file_bytes(g),
-                                     .taken_bytes = ht_gguf_is_copy(g) ? ht_gguf_file_bytes(g) : 0,
+                                     .taken_bytes = ht_gguf_taken_bytes(g),
                                      .model_bytes = ht_model_bytes(m->model),
                                      .n_ctx_train = ht_model_n_ctx_train(m->model)};
 }

@@ -6,17 +6,19 @@
 #if defined(__x86_64__)
 
 #define MXCSR_DEFAULT 0x1f80u // all exceptions masked, to nearest
+#define X87_DEFAULT   0x037fu // the same, 64 bits of mantissa
 
 struct ht_float_env ht_float_enter(void) {
     struct ht_float_env kept;
     const uint32_t mxcsr = MXCSR_DEFAULT;
-    __asm__ volatile("stmxcsr %0" : "=m"(kept.mxcsr));
-    __asm__ volatile("ldmxcsr %0" ::"m"(mxcsr));
+    const uint16_t x87 = X87_DEFAULT;
+    __asm__ volatile("stmxcsr %0\n\tfnstenv %1" : "=m"(kept.mxcsr), "=m"(kept.x87));
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" ::"m"(mxcsr), "m"(x87));
     return kept;
 }
 
 void ht_float_leave(struct ht_float_env kept) {
-    __asm__ volatile("ldmxcsr %0" ::"m"(kept.mxcsr));
+    __asm__ volatile("ldmxcsr %0\n\tfldenv %1" ::"m"(kept.mxcsr), "m"(kept.x87));
 }
 
 #elif defined(__aarch64__)

@@ -5,7 +5,9 @@
 // creator's. One prompt has one answer only under one setting, so whatever computes for a caller
 // stands between ht_float_enter and ht_float_leave.
 //
-// Registers: x86-64 MXCSR (Intel SDM volume 1, 10.2.3), AArch64 FPCR and FPSR (Arm ARM, C5.2).
+// Registers: x86-64 MXCSR (Intel SDM volume 1, 10.2.3) and the x87 unit's environment (8.1.10), by
+// whose control word C libraries round what they print and read, AArch64 FPCR and FPSR (Arm ARM,
+// C5.2).
 #ifndef HT_BASE_FLOAT_ENV_H
 #define HT_BASE_FLOAT_ENV_H
 
@@ -15,6 +17,7 @@
 struct ht_float_env {
 #if defined(__x86_64__)
     uint32_t mxcsr;
+    uint8_t x87[28];
 #elif defined(__aarch64__)
     uint64_t fpcr, fpsr;
 #else

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -46,6 +47,19 @@ static enum hearth_status length_of(const char *path, int fd, size_t *len,
     return HEARTH_OK;
 }
 
+// Is memory all that the file system has? Numbers of linux/magic.h.
+static bool is_memory(int fd) {
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) return false;
+    switch ((uint32_t)fs.f_type) {
+    case 0x01021994: // tmpfs
+    case 0x858458f6: // ramfs
+    case 0x958458f6: // hugetlbfs
+        return true;
+    default: return false;
+    }
+}
+
 static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht_map *out,
                                  struct hearth_error *err) {
     char text[128];
@@ -55,7 +69,7 @@ static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht
                        why(errno, text));
     // Only advice, and before the first touch: file systems without large pages refuse it.
     madvise(p, len, MADV_HUGEPAGE);
-    *out = (struct ht_map){.data = p, .len = len};
+    *out = (struct ht_map){.data = p, .len = len, .resident = is_memory(fd)};
     return HEARTH_OK;
 }
 
@@ -80,7 +94,7 @@ static enum hearth_status copy_fd(const char *path, int fd, size_t len, struct h
         at += (size_t)n;
     }
     mprotect(p, len, PROT_READ);
-    *out = (struct ht_map){.data = p, .len = len, .copied = true};
+    *out = (struct ht_map){.data = p, .len = len, .copied = true, .resident = true};
     return HEARTH_OK;
 }
 

@@ -12,7 +12,9 @@
 struct ht_map {
     const uint8_t *data; // NULL for an empty file
     size_t len;
-    bool copied; // into pages of ht_pages_alloc
+    bool copied;   // into pages of ht_pages_alloc
+    bool resident; // takes memory that the system does not count as available, as cached files are:
+                   // a copy, or a file that is nowhere else (tmpfs, ramfs, hugetlbfs)
 };
 
 // Maps a whole regular file. Sentences for: missing, no permission, a directory, not a regular

@@ -45,6 +45,7 @@ struct ht_team {
     uint64_t spin_ns;
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
+    pid_t process;           // that has the threads; one forked from it has none
     struct worker workers[]; // n_threads - 1: thread 0 is the caller
 };
 
@@ -156,6 +157,7 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
 
 // Sends n_workers threads home and waits for them.
 static void dismiss(struct ht_team *t, int n_workers) {
+    if (t->process != getpid()) return;
     t->fn = NULL;
     move_on(&t->epoch);
     for (int i = 0; i < n_workers; i++) pthread_join(t->workers[i].thread, NULL);
@@ -188,6 +190,7 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     t->n_threads = n;
     t->spin_ns = cpus ? 200000 : spin_time(n);
     t->driver_cpu = -1;
+    t->process = getpid();
     // Signals are the application's own: they go to its threads, never to these, but for those that
     // a thread's own instructions raise.
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};

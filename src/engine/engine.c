@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -129,6 +130,7 @@ enum hearth_status ht_engine_create(const struct ht_engine_source *source,
     if (!e) return ht_fail_nomem(err, sizeof *e, "the engine");
     e->source = *source;
     e->log = o->log;
+    e->process = getpid();
     status = ht_engine_resolve(source, o, tuning, &e->limits, &e->n_seqs, err);
     if (status) goto fail;
     e->n_ctx = e->limits.max_ctx;
@@ -193,10 +195,31 @@ void ht_engine_get_stats(const struct hearth_engine *e, struct hearth_engine_sta
     out->n_pages_free = e->pages.n_free;
 }
 
+enum hearth_status ht_engine_check_call(const struct hearth_engine *e, const char *name,
+                                        struct hearth_error *err) {
+    if (e->process != getpid())
+        return ht_fail(
+            err, HEARTH_E_STATE,
+            "%s: the engine belongs to process %ld; one that was forked from it has none "
+            "of its threads, and needs an engine of its own",
+            name, (long)e->process);
+    if (e->in_step)
+        return ht_fail(err, HEARTH_E_STATE, "%s was called from a callback of hearth_engine_step",
+                       name);
+    return HEARTH_OK;
+}
+
+enum hearth_status ht_engine_check_runs(const struct hearth_engine *e, const char *name,
+                                        struct hearth_error *err) {
+    enum hearth_status status = ht_engine_check_call(e, name, err);
+    if (status || !e->broken.status) return status;
+    return ht_fail(err, HEARTH_E_STATE, "the engine has stopped: %s", e->broken.message);
+}
+
 enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode,
                                      struct hearth_error *err) {
-    if (e->in_step)
-        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_profile was called from a callback");
+    enum hearth_status status = ht_engine_check_call(e, "hearth_engine_profile", err);
+    if (status) return status;
     if ((unsigned)mode > HEARTH_PROFILE_STEPS)
         return ht_fail(err, HEARTH_E_ARG, "%d is no enum hearth_profile", (int)mode);
     if (!e->ops->profile) {
@@ -204,32 +227,32 @@ enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profil
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not count its work",
                        e->ops->name);
     }
-    enum hearth_status status = e->ops->profile(e->prepared, mode, err);
+    status = e->ops->profile(e->prepared, mode, err);
     if (!status) e->has_profile = mode != HEARTH_PROFILE_OFF || e->has_profile;
     return status;
 }
 
 // Whether the engine may measure now what its backend can measure or not.
-static enum hearth_status may_measure(const struct hearth_engine *e, const char *what,
+static enum hearth_status may_measure(const struct hearth_engine *e, const char *name,
                                       uint32_t budget_ms, bool can, struct hearth_error *err) {
-    if (e->in_step)
-        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_%s_speed was called from a callback",
-                       what);
-    enum hearth_status status = ht_check_budget(budget_ms, err);
+    enum hearth_status status = ht_engine_check_call(e, name, err);
+    if (!status) status = ht_check_budget(budget_ms, err);
     if (status || can) return status;
-    return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s does not measure its %s speed",
-                   e->ops->name, what);
+    return ht_fail(err, HEARTH_E_UNSUPPORTED, "%s: the backend %s does not measure this", name,
+                   e->ops->name);
 }
 
 enum hearth_status ht_engine_read_speed(struct hearth_engine *e, uint32_t budget_ms,
                                         double *bytes_s, struct hearth_error *err) {
-    enum hearth_status status = may_measure(e, "read", budget_ms, e->ops->read_speed, err);
+    enum hearth_status status =
+        may_measure(e, "hearth_engine_read_speed", budget_ms, e->ops->read_speed, err);
     return status ? status : e->ops->read_speed(e->prepared, budget_ms, bytes_s, err);
 }
 
 enum hearth_status ht_engine_multiply_speed(struct hearth_engine *e, uint32_t budget_ms,
                                             struct hearth_ceilings *out, struct hearth_error *err) {
-    enum hearth_status status = may_measure(e, "multiply", budget_ms, e->ops->multiply_speed, err);
+    enum hearth_status status =
+        may_measure(e, "hearth_engine_multiply_speed", budget_ms, e->ops->multiply_speed, err);
     if (!status) e->ops->multiply_speed(e->prepared, budget_ms, out);
     return status;
 }
@@ -297,12 +320,10 @@ static void destroy_doomed(struct hearth_engine *e) {
 
 enum hearth_status ht_engine_step(struct hearth_engine *e, size_t *n_active,
                                   struct hearth_error *err) {
-    if (e->in_step)
-        return ht_fail(err, HEARTH_E_STATE, "hearth_engine_step was called from a callback of it");
-    if (e->broken.status)
-        return ht_fail(err, HEARTH_E_STATE, "the engine has stopped: %s", e->broken.message);
+    enum hearth_status status = ht_engine_check_runs(e, "hearth_engine_step", err);
+    if (status) return status;
     e->in_step = true;
-    enum hearth_status status = turn(e, err);
+    status = turn(e, err);
     e->in_step = false;
     destroy_doomed(e);
     if (!status && n_active) *n_active = e->n_active;

@@ -20,7 +20,7 @@ struct ht_engine_source {
     const hearth_model *model; // handed back by hearth_engine_model; may be NULL
     const char *name;          // of the file, for messages
     uint64_t weight_bytes;     // of the files, mapped or copied
-    uint64_t taken_bytes;      // of these, what the machine has given already: copies
+    uint64_t taken_bytes;      // of these, what the machine has given already (ht_gguf_taken_bytes)
     uint64_t model_bytes;      // heap of the model and the file's tables
     uint32_t n_ctx_train;      // 0: unknown
 };

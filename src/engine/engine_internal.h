@@ -10,6 +10,7 @@
 #define HT_ENGINE_ENGINE_INTERNAL_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "engine/engine.h"
 #include "engine/kv_pages.h"
@@ -78,6 +79,7 @@ struct hearth_engine {
     struct hearth_request *all;
     uint64_t next_serial;
     size_t n_active;
+    pid_t process;    // that created it, and has the backend's threads
     bool in_step;     // a callback may not call back in
     bool has_profile; // the backend has been asked to count
 
@@ -99,6 +101,16 @@ struct hearth_engine {
     uint64_t n_preempted;
     struct hearth_error broken; // not OK: the backend is beyond use
 };
+
+// ---- engine.c -----------------------------------------------------------------------------------
+
+// E_STATE where the engine cannot take a call now: of a callback's, or of a process that was forked
+// from its own. `name` is the function's.
+HT_MUST_CHECK enum hearth_status ht_engine_check_call(const struct hearth_engine *e,
+                                                      const char *name, struct hearth_error *err);
+// The same, and where it has stopped.
+HT_MUST_CHECK enum hearth_status ht_engine_check_runs(const struct hearth_engine *e,
+                                                      const char *name, struct hearth_error *err);
 
 // ---- scheduler.c --------------------------------------------------------------------------------
 

@@ -100,12 +100,8 @@ static void release_memory(struct hearth_request *r) {
 enum hearth_status ht_request_create(struct hearth_engine *e, const int32_t *tokens,
                                      size_t n_tokens, const struct hearth_request_options *o,
                                      struct hearth_request **out, struct hearth_error *err) {
-    if (e->in_step)
-        return ht_fail(err, HEARTH_E_STATE,
-                       "hearth_request_create was called from a callback of hearth_engine_step");
-    if (e->broken.status)
-        return ht_fail(err, HEARTH_E_STATE, "the engine has stopped: %s", e->broken.message);
-    enum hearth_status status = check_tokens(e, tokens, n_tokens, err);
+    enum hearth_status status = ht_engine_check_runs(e, "hearth_request_create", err);
+    if (!status) status = check_tokens(e, tokens, n_tokens, err);
     if (!status) status = check_options(e, o, err);
     if (status) return status;
 

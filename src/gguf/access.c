@@ -40,8 +40,8 @@ uint32_t ht_gguf_version(const struct ht_gguf *g) {
 size_t ht_gguf_n_parts(const struct ht_gguf *g) {
     return g->n_parts;
 }
-bool ht_gguf_is_copy(const struct ht_gguf *g) {
-    return g->copy;
+uint64_t ht_gguf_taken_bytes(const struct ht_gguf *g) {
+    return g->taken_bytes;
 }
 bool ht_gguf_large_bytes(const struct ht_gguf *g, uint64_t *n) {
     *n = 0;

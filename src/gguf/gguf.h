@@ -71,7 +71,9 @@ const char *ht_gguf_name(const struct ht_gguf *g); // path or name, for messages
 uint32_t ht_gguf_version(const struct ht_gguf *g);
 size_t ht_gguf_n_parts(const struct ht_gguf *g);
 uint64_t ht_gguf_file_bytes(const struct ht_gguf *g); // all parts
-bool ht_gguf_is_copy(const struct ht_gguf *g);        // its bytes are memory of this process
+// Of these, those for which memory is taken already, beside what the system counts as available:
+// copies, bytes of the caller, files of file systems that are memory.
+uint64_t ht_gguf_taken_bytes(const struct ht_gguf *g);
 // ht_map_large_bytes of all parts; false for bytes of the caller.
 bool ht_gguf_large_bytes(const struct ht_gguf *g, uint64_t *n);
 size_t ht_gguf_n_kv(const struct ht_gguf *g);

@@ -56,7 +56,7 @@ struct ht_gguf {
     struct ht_gguf_tensor *tensors; // of all parts, in file order
     size_t n_tensors;
     struct name_index tensor_index;
-    uint64_t file_bytes;
+    uint64_t file_bytes, taken_bytes;
 };
 
 // Checks and reads header, metadata and tensor table of part->data; fills the fields from `version`

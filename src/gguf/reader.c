@@ -106,7 +106,9 @@ static enum hearth_status merge_tensors(struct ht_gguf *g, struct hearth_error *
     char q[GGUF_QUOTE_BYTES];
     size_t n = 0, k = 0, dup;
     for (size_t i = 0; i < g->n_parts; i++) {
-        g->file_bytes += g->parts[i].len;
+        const struct gguf_part *part = &g->parts[i];
+        g->file_bytes += part->len;
+        if (!part->map.data || part->map.resident) g->taken_bytes += part->len; // no map: bytes
         if (!ht_add_size(n, g->parts[i].n_tensors, &n) || n > GGUF_MAX_TENSORS) {
             return ht_fail(err, HEARTH_E_FORMAT, "%s: has more than %u tensors", g->parts[0].name,
                            GGUF_MAX_TENSORS);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "alloc_mem.h"
@@ -437,6 +438,46 @@ static bool can_repack(const hearth_model *m, const char *backend) {
     return false;
 }
 
+// A forked process has none of the engine's threads: calls say so instead of waiting for them, and
+// an engine of its own gives the same.
+static void test_fork(void **state) {
+    (void)state;
+    enum { FINE = 7 };
+    static const int32_t prompt[] = {97, 98, 99};
+    tiny_write(path, HT_F32);
+    hearth_model *m = open_model(path);
+    struct hearth_engine_options o;
+    struct hearth_request_options ro;
+    struct hearth_error err;
+    hearth_engine_options_default(&o);
+    o.n_threads = 2;
+    hearth_engine *e = open_engine(m, &o), *own;
+    hearth_request *r;
+    hearth_request_options_default(&ro);
+    ro.max_tokens = 1;
+    assert_int_equal(hearth_request_create(e, prompt, 3, &ro, &r, &err), HEARTH_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        size_t n_active;
+        bool said = hearth_engine_step(e, &n_active, &err) == HEARTH_E_STATE &&
+                    strstr(err.message, "forked") &&
+                    hearth_request_create(e, prompt, 3, &ro, &r, &err) == HEARTH_E_STATE;
+        hearth_engine_destroy(e);
+        o.n_threads = 1; // the thread sanitizer allows no new ones here
+        bool ran = said && !hearth_engine_create(m, &o, &own, &err) &&
+                   !hearth_request_create(own, prompt, 3, &ro, &r, &err) &&
+                   !hearth_engine_run(own, &err);
+        _exit(ran ? FINE : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), FINE);
+    assert_int_equal(hearth_engine_run(e, &err), HEARTH_OK);
+    hearth_engine_destroy(e);
+    hearth_model_close(m);
+}
+
 // What repacked weights take; a level and a backend without kernels for them refuse. (That they
 // give the same bytes: tests/model.)
 static void test_repack(void **state) {
@@ -609,6 +650,7 @@ int main(void) {
         cmocka_unit_test(test_read_speed),
         cmocka_unit_test(test_multiply_speed),
         cmocka_unit_test(test_repack),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -24,11 +24,20 @@ static char copy[] = "/tmp/hearth-float-XXXXXX";
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+// The x87 control word that rounds and traps as MXCSR does, as fesetround sets both.
+static uint16_t x87_of(uint64_t mxcsr) {
+    return (uint16_t)(0x340 | (mxcsr >> 7 & 0x3f) | (mxcsr >> 13 & 3) << 10);
+}
 static uint64_t get(void) {
-    return _mm_getcsr() & ~0x3fu; // without the exceptions that were raised
+    uint64_t v = _mm_getcsr() & ~0x3fu; // without the exceptions that were raised
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    return (x87 & 0xf7f) == (x87_of(v) & 0xf7f) ? v : UINT64_MAX; // bit 6 is as it likes
 }
 static void put(uint64_t v) {
+    uint16_t x87 = x87_of(v);
     _mm_setcsr((uint32_t)v);
+    __asm__ volatile("fnclex\n\tfldcw %0" ::"m"(x87));
 }
 // To nearest; up, down, to zero; flushing results and inputs; all traps.
 static const uint64_t settings[] = {0x1f80, 0x5f80, 0x3f80, 0x7f80, 0x9fc0, 0x0000};
@@ -176,6 +185,17 @@ static void metadata(const hearth_file *f, char *text, size_t n_text) {
         n += hearth_file_meta(f, i, 4, &key, type, text + n, n_text - n);
 }
 
+enum { N_PLAN = 16384 };
+
+static bool append(void *user, const char *text, size_t n_bytes) {
+    char *all = user;
+    size_t n = strlen(all);
+    if (n_bytes >= N_PLAN - n) return false;
+    memcpy(all + n, text, n_bytes);
+    all[n + n_bytes] = 0;
+    return true;
+}
+
 // A vocabulary with scores of 64 bits, and numbers that arithmetic under the host's settings would
 // lose or trap on.
 static void write_numbers(void) {
@@ -219,8 +239,9 @@ static void test_the_rest(void **state) {
     struct hearth_error err = {.message = ""};
     struct hearth_engine_options eo;
     struct hearth_ceilings ceilings;
-    static char text[2][4096];
+    static char text[2][4096], plan[2][N_PLAN];
     hearth_file *file = NULL;
+    hearth_model *m = NULL;
     (void)state;
     hearth_engine_options_default(&eo);
     eo.n_threads = 2;
@@ -235,9 +256,15 @@ static void test_the_rest(void **state) {
         if (!status) status = hearth_file_open(path, &file, &err);
         if (!status) metadata(file, text[i > 0], sizeof text[0]);
         if (!status) status = hearth_quantize(file, copy, "Q8_0", NULL, NULL, &err);
+        if (!status) status = hearth_model_open(path, NULL, &m, &err);
+        plan[i > 0][0] = 0;
+        if (!status) status = hearth_model_write_plan(m, append, plan[i > 0]);
+        hearth_model_close(m);
         hearth_file_close(file);
         check_kept(setting, status, &err);
         assert_string_equal(text[i > 0], text[0]);
+        assert_string_equal(plan[i > 0], plan[0]);
+        assert_non_null(strstr(plan[0], "eps 1e-05"));
         assert_non_null(strstr(text[0], "1e-05"));
         assert_true(n_checks > 0);
         assert_int_equal(n_checks_wrong + n_failed, 0);

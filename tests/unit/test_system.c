@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cpus.h"
@@ -180,6 +181,7 @@ static void test_map_copies(void **state) {
     struct hearth_error err;
     assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
     assert_int_equal(m.len, n);
+    assert_true(m.resident);
     write_text("data", "other");
     assert_memory_equal(m.data, data, n);
     uint64_t n_large = 1;
@@ -204,6 +206,23 @@ static void test_map_copies(void **state) {
     assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
     assert_true(!m.data && m.len == 0);
     assert_false(ht_map_large_bytes(&m, &n_large));
+    ht_map_close(&m);
+}
+
+// A file that is nowhere but in memory takes it, whether or not it is mapped.
+static void test_map_in_memory(void **state) {
+    (void)state;
+    char path[] = "/dev/shm/hearth-test-XXXXXX";
+    struct statfs fs;
+    int fd = statfs("/dev/shm", &fs) == 0 && fs.f_type == 0x01021994 ? mkstemp(path) : -1;
+    if (fd < 0) skip(); // no tmpfs there
+    ssize_t n = write(fd, "text", 4);
+    close(fd);
+    struct ht_map m;
+    struct hearth_error err;
+    enum hearth_status s = ht_map_open(path, &m, &err);
+    unlink(path);
+    assert_true(n == 4 && s == HEARTH_OK && m.resident);
     ht_map_close(&m);
 }
 
@@ -391,11 +410,17 @@ static void test_default_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mem),         cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_map_refuses), cmocka_unit_test(test_map_reads),
-        cmocka_unit_test(test_map_copies),  cmocka_unit_test(test_quota_v2),
-        cmocka_unit_test(test_quota_v1),    cmocka_unit_test(test_cores),
-        cmocka_unit_test(test_masks),       cmocka_unit_test(test_default_threads),
+        cmocka_unit_test(test_mem),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_map_refuses),
+        cmocka_unit_test(test_map_reads),
+        cmocka_unit_test(test_map_copies),
+        cmocka_unit_test(test_map_in_memory),
+        cmocka_unit_test(test_quota_v2),
+        cmocka_unit_test(test_quota_v1),
+        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);
 }
