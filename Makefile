@@ -16,34 +16,34 @@ deps:
 	@tools/install_deps.sh
 
 build: deps
-	@test -e $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) \
-	  -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DHEARTH_WERROR=OFF $(CMAKE_FLAGS)
-	@cmake --build $(BUILD) -j $(JOBS)
+	@test -e "$(BUILD)/build.ninja" || cmake -G Ninja -S . -B "$(BUILD)" \
+	  -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DHEARTH_WERROR=OFF $(CMAKE_FLAGS)
+	@cmake --build "$(BUILD)" -j $(JOBS)
 
 run: build
-	@printf '%s' "$(PROMPT)"; $(BUILD)/hearth run $(MODEL) -p "$(PROMPT)"
+	@printf '%s' "$(PROMPT)"; "$(BUILD)/hearth" run $(MODEL) -p "$(PROMPT)"
 
 # One more than there are cores, since some tests mostly wait.
 test: build
-	@rc=0; ctest --test-dir $(BUILD) --no-tests=error --output-on-failure -j $$(($(JOBS) + 1)) || rc=$$?; \
-	tools/test_counts.py $(BUILD); exit $$rc
+	@rc=0; ctest --test-dir "$(BUILD)" --no-tests=error --output-on-failure -j $$(($(JOBS) + 1)) || rc=$$?; \
+	tools/test_counts.py "$(BUILD)"; exit $$rc
 
 bench: build
-	@$(BUILD)/hearth bench $(or $(MODEL),data/spark.gguf)
+	@"$(BUILD)/hearth" bench $(or $(MODEL),data/spark.gguf)
 
 check: build
 	@tools/check_format
 	@tools/check_lengths.py
 	@tools/check_layering.py
 	@tools/check_links.py
-	@tools/check_symbols.sh $(BUILD)
-	@tools/check_tile.py $(BUILD)
+	@tools/check_symbols.sh "$(BUILD)"
+	@tools/check_tile.py "$(BUILD)"
 
 install: build
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 clean:
-	@rm -rf $(BUILD)
+	@rm -rf "$(BUILD)"
 
 help:
 	@echo "make           build the library and the program into $(BUILD)/ (installs what is missing)"

@@ -60,10 +60,11 @@ int create_engine(const hearth_model *m, const struct hearth_engine_options *o,
                   hearth_engine **out);
 // The model's tokenizer, or NULL after a sentence.
 const hearth_tokenizer *need_tokenizer(const hearth_model *m, const struct args *a);
-// Encodes a prompt as --special and begin say; an end token that the file would add behind a whole
-// text is left out where `open_end`. Sentence printed on failure.
+// Encodes a prompt as --special and begin say, without the end token that the file may add behind a
+// whole text. *first (may be NULL): the token that it adds in front, -1 for none. Sentence printed
+// on failure.
 int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool special, bool begin,
-                  bool open_end, struct hearth_tokens *out);
+                  int32_t *first, struct hearth_tokens *out);
 
 // ---- progress: a line on stderr, from one second on, only on a terminal
 

@@ -232,7 +232,7 @@ static int run_model(struct run *r, const hearth_model *m, const struct text *te
     interrupt_begin(&r->interrupt);
     int code = create_engine(m, &eo, &r->engine);
     r->load_s = now_s() - begin;
-    if (!code) code = encode_prompt(r->tokenizer, text, a->special, !a->raw, true, &prompt);
+    if (!code) code = encode_prompt(r->tokenizer, text, a->special, !a->raw, NULL, &prompt);
     if (!code) code = generate(r, &prompt);
     interrupt_end(&r->interrupt);
     hearth_tokens_free(&prompt);

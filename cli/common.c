@@ -206,25 +206,37 @@ const hearth_tokenizer *need_tokenizer(const hearth_model *m, const struct args 
     return t;
 }
 
-// True if the file puts an end token behind a whole text: what an empty text becomes shows it.
-static bool adds_end(const hearth_tokenizer *t) {
-    struct hearth_tokens none;
-    if (hearth_encode(t, "", 0, HEARTH_ENCODE_BEGIN_END, &none, NULL)) return false;
-    bool first_is_begin = none.n > 0 && none.ids[0] == hearth_tokenizer_bos(t);
-    bool end =
-        none.n > (first_is_begin ? 1u : 0u) && none.ids[none.n - 1] == hearth_tokenizer_eos(t);
-    hearth_tokens_free(&none);
-    return end;
+// Which tokens the file puts around a whole text. Its first character, encoded with them and
+// without, shows it, also where both are one token; an empty text has nothing to tell the two apart
+// by, and is taken to have a begin rather than an end.
+static void what_is_added(const hearth_tokenizer *t, const struct text *text, bool *begin,
+                          bool *end) {
+    struct hearth_tokens plain = {NULL, 0}, whole = {NULL, 0};
+    size_t n = text->n > 0;
+    while (n < text->n && (text->data[n] & 0xc0) == 0x80) n++;
+    *begin = *end = false;
+    if (!hearth_encode(t, text->data, n, HEARTH_ENCODE_PLAIN, &plain, NULL) &&
+        !hearth_encode(t, text->data, n, HEARTH_ENCODE_BEGIN_END, &whole, NULL)) {
+        size_t bytes = plain.n * sizeof(*plain.ids), n_added = whole.n - plain.n;
+        bool behind = plain.n > 0 ? memcmp(whole.ids, plain.ids, bytes) == 0
+                                  : n_added > 0 && whole.ids[0] != hearth_tokenizer_bos(t);
+        *begin = n_added == 2 || (n_added == 1 && !behind);
+        *end = n_added == 2 || (n_added == 1 && behind);
+    }
+    hearth_tokens_free(&plain);
+    hearth_tokens_free(&whole);
 }
 
 int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool special, bool begin,
-                  bool open_end, struct hearth_tokens *out) {
+                  int32_t *first, struct hearth_tokens *out) {
     struct hearth_error err = {HEARTH_OK, ""};
     unsigned flags = HEARTH_ENCODE_PLAIN;
+    bool begins = false, ends = false;
     if (special) flags |= HEARTH_ENCODE_SPECIAL;
     if (begin) flags |= HEARTH_ENCODE_BEGIN_END;
     if (hearth_encode(t, text->data, text->n, flags, out, &err)) return fail("%s", err.message);
-    // A text that is to be continued has no end yet.
-    if (begin && open_end && adds_end(t)) out->n--;
+    if (begin) what_is_added(t, text, &begins, &ends);
+    if (first) *first = begins ? out->ids[0] : -1;
+    if (ends) out->n--; // a text that is to be continued has no end yet
     return EXIT_FINE;
 }

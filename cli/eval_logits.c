@@ -19,7 +19,8 @@ struct eval {
     size_t n_tokens;
     int32_t n_vocab;
     FILE *out;             // NULL: not written
-    char *tmp;             // what is written first, in its place; NULL: OUT itself, no regular file
+    char *target;          // OUT with its links followed; NULL: no regular file, written into
+    char *tmp;             // what is written first, in its place
     struct text reference; // data NULL: not compared
     uint32_t next;         // position that comes next
     double error, norm;    // sum((a-b)^2), sum(b^2)
@@ -162,6 +163,7 @@ static bool is_stdout(const char *name) {
 
 static int check_output(const struct args *a) {
     if (!a->logits) return EXIT_FINE;
+    if (!*a->logits) return fail_usage("--logits wants a file, its name is empty");
     if (strcmp(a->logits, "-") == 0)
         return fail_usage("--logits wants a file (./- for one of that name), since the summary "
                           "goes to the standard output");
@@ -170,20 +172,23 @@ static int check_output(const struct args *a) {
     return EXIT_FINE;
 }
 
-// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp. A pipe, a
-// device or a link is written into.
+// Half a file would look like a whole one, so OUT appears when all is in OUT.tmp; where OUT is a
+// link, the file that it leads to. A pipe or a device is written into.
 static int open_output(struct eval *e) {
     struct stat there;
-    const char *name = e->a->logits, *opened = name;
+    const char *name = e->a->logits;
     if (!name) return EXIT_FINE;
-    bool is_new = lstat(name, &there) != 0;
+    bool is_new = stat(name, &there) != 0;
+    if (is_new && lstat(name, &there) == 0)
+        return fail("%s: is a link that leads nowhere: %s", name, strerror(errno));
     if (is_new || S_ISREG(there.st_mode)) {
-        size_t n = strlen(name) + 5;
-        e->tmp = malloc(n);
-        if (!e->tmp) return fail("out of memory");
-        snprintf(e->tmp, n, "%s.tmp", name);
-        opened = e->tmp;
+        e->target = is_new ? strdup(name) : realpath(name, NULL);
+        size_t n = e->target ? strlen(e->target) + 5 : 0;
+        e->tmp = n ? malloc(n) : NULL;
+        if (!e->tmp) return fail("%s: %s", name, strerror(errno));
+        snprintf(e->tmp, n, "%s.tmp", e->target);
     }
+    const char *opened = e->tmp ? e->tmp : name;
     e->out = fopen(opened, e->tmp ? "wbx" : "wb");
     if (!e->out && errno == EEXIST)
         return fail("%s: is there already: another run writes it, or one that was stopped left it; "
@@ -195,14 +200,16 @@ static int open_output(struct eval *e) {
 }
 
 static int close_output(struct eval *e, int code) {
-    if (e->out && fclose(e->out) != 0 && !code) {
+    bool synced = !e->out || !e->tmp || code || (fflush(e->out) == 0 && fsync(fileno(e->out)) == 0);
+    if (e->out && (fclose(e->out) != 0 || !synced) && !code) {
         code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
     }
-    if (e->out && e->tmp && !code && rename(e->tmp, e->a->logits) != 0) {
+    if (e->out && e->tmp && !code && rename(e->tmp, e->target) != 0) {
         code = fail("%s: cannot be replaced: %s", e->a->logits, strerror(errno));
     }
     if (e->out && e->tmp && code) unlink(e->tmp);
     free(e->tmp);
+    free(e->target);
     return code;
 }
 
@@ -239,9 +246,9 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (!o.n_ctx) o.n_ctx = (uint32_t)e->n_tokens;
     o.n_logits = logits_rows(e, o.n_batch) + (uint32_t)e->a->among;
     if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;
+    interrupt_begin(&e->interrupt);
     code = create_engine(m, &o, &e->engine);
-    if (code) return code;
-    code = open_output(e);
+    if (!code) code = open_output(e);
     if (!code) code = run_all(e);
     code = close_output(e, code);
     if (!code) print_summary(e);
@@ -256,10 +263,8 @@ int eval_tokens(const struct args *a) {
     int code = check_output(a);
     if (!code) code = parse_ids("--tokens", a->tokens, &e.tokens, &e.n_tokens);
     if (code) return code;
-    interrupt_begin(&e.interrupt);
     code = open_model(a, &m);
     if (!code) code = eval_model(&e, m);
-    interrupt_end(&e.interrupt);
     if (!finish_stdout()) code = EXIT_RUN;
     hearth_model_close(m);
     free(e.reference.data);

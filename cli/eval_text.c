@@ -116,25 +116,22 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
 
 static int read_text(struct scorer *sc, const hearth_model *m, const hearth_tokenizer *t) {
     struct text text = {NULL, 0};
-    struct hearth_tokens plain = {NULL, 0};
     int code = read_file(sc->a->file, &text);
-    if (!code) code = encode_prompt(t, &text, false, true, true, &sc->tokens);
-    if (!code) code = encode_prompt(t, &text, false, false, true, &plain);
+    interrupt_begin(&sc->interrupt);
+    if (!code) code = encode_prompt(t, &text, false, true, &sc->begin, &sc->tokens);
     free(text.data);
-    if (!code && sc->tokens.n > plain.n) sc->begin = sc->tokens.ids[0];
-    hearth_tokens_free(&plain);
-    return code ? code : score_text(sc, m);
+    if (!code) code = score_text(sc, m);
+    interrupt_end(&sc->interrupt);
+    return code;
 }
 
 int eval_text(const struct args *a) {
     struct scorer sc = {.a = a, .begin = -1, .n_ctx = a->ctx ? (size_t)a->ctx : 512};
     hearth_model *m = NULL;
     if (sc.n_ctx < 4) return fail_usage("--ctx %zu: windows of at least 4 are needed", sc.n_ctx);
-    interrupt_begin(&sc.interrupt);
     int code = open_model(a, &m);
     const hearth_tokenizer *t = code ? NULL : need_tokenizer(m, a);
     if (!code) code = t ? read_text(&sc, m, t) : EXIT_RUN;
-    interrupt_end(&sc.interrupt);
     if (!finish_stdout()) code = EXIT_RUN;
     hearth_tokens_free(&sc.tokens);
     hearth_model_close(m);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The program: finds the command, parses its options, runs it.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,8 +63,19 @@ static int show_help(int argc, char **argv) {
     return finish_stdout() ? EXIT_FINE : EXIT_RUN;
 }
 
+// Where a standard stream is closed, a file of ours would take its number and get what is written
+// to the stream; so that number is taken, by something that cannot be read or written as it is
+// meant. And a file that grows beyond a limit is an error, not the end.
+static void guard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 int main(int argc, char **argv) {
     struct args a;
+    guard_streams();
     if (argc < 2) {
         print_page(stderr);
         return EXIT_USAGE;

@@ -43,7 +43,8 @@ if [ "$(id -u)" != 0 ] && [ ${#missing[@]} -ne 0 ]; then
     as_root=(sudo)
     command -v sudo >/dev/null || {
         echo "install_deps: as root, run: apt-get install ${missing[*]}" >&2
-        exit 1
+        [ $ci = no ] || exit 1
+        exit 0 # likewise
     }
 fi
 export DEBIAN_FRONTEND=noninteractive

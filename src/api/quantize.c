@@ -59,17 +59,24 @@ static enum hearth_status convert_rows(void *user, uint64_t first_row, uint64_t 
     return HEARTH_OK;
 }
 
+static bool ends_in(const char *name, const char *tail) {
+    size_t n_name = strlen(name), n = strlen(tail);
+    return n_name >= n && memcmp(name + n_name - n, tail, n) == 0;
+}
+
 // The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
-// are whole blocks take the new one. Vectors stay F32, as do the tables whose small errors would be
-// large ones later: positions, and the router that picks experts.
+// are whole blocks take the new one. Vectors stay F32, stacks of them too (biases of experts, norms
+// of heads), as do the tables whose small errors would be large ones later: positions, kinds of
+// tokens, and the router that picks experts.
 static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format wanted) {
-    static const char *const kept[] = {"position_embd.weight", "ffn_gate_inp.weight"};
-    if (t->n_dims < 2 || t->ne[0] % ht_format_get(wanted)->block_len != 0) return HT_F32;
-    size_t n_name = strlen(t->name);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        size_t n = strlen(kept[i]);
-        if (n_name >= n && memcmp(t->name + n_name - n, kept[i], n) == 0) return HT_F32;
-    }
+    static const char *const kept[] = {"_norm.weight", "position_embd.weight", "token_types.weight",
+                                       "ffn_gate_inp.weight"};
+    uint64_t n_rows = t->ne[1] * t->ne[2] * t->ne[3]; // fit: the file has them
+    if (t->n_dims < 2 || n_rows == 1 || t->ne[0] % ht_format_get(wanted)->block_len != 0 ||
+        !ends_in(t->name, ".weight"))
+        return HT_F32;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (ends_in(t->name, kept[i])) return HT_F32;
     return wanted;
 }
 
@@ -163,6 +170,7 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
     uint32_t file_type;
     if (!out_path || !format)
         return ht_fail(err, HEARTH_E_ARG, "the path or the format of the copy is NULL");
+    if (!*out_path) return ht_fail(err, HEARTH_E_ARG, "the path of the copy is empty");
     if (!ht_format_find(format, &f) || !ht_format_get(f)->from_f32 || !file_type_of(f, &file_type))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "models cannot be written in format \"%s\", expected F32, F16, BF16 or Q8_0",

@@ -139,9 +139,13 @@ static const char *const end_names[] = {
     "<｜end▁of▁sentence｜>",
 };
 
+// Names between bars are no words of any text, so they may be ordinary tokens, as converters write
+// SentencePiece's own user-defined ones.
 static int32_t find_name(const struct ht_vocab *v, const char *name) {
     unsigned types = 1 << HT_TOKEN_CONTROL | 1 << HT_TOKEN_USER;
-    return ht_vocab_find(v, name, strlen(name), v->typed ? types : HT_TYPES_ANY);
+    bool barred = !strncmp(name, "<|", 2) || !strncmp(name, "<\xef\xbd\x9c", 4);
+    int32_t id = ht_vocab_find(v, name, strlen(name), v->typed ? types : HT_TYPES_ANY);
+    return id >= 0 || !barred ? id : ht_vocab_find(v, name, strlen(name), HT_TYPES_TEXT);
 }
 
 void ht_special_mark_ends(struct ht_vocab *v) {

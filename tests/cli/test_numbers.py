@@ -116,9 +116,21 @@ class Eval(WithModel):
         os.chmod(out, 0o600)
         link = self.path("link")
         os.symlink(out, link)
-        self.ok("eval", self.model, "--tokens", "1,2,3", "--logits", link)  # written into
+        code, _, err = tiny.hearth("eval", self.model, "--tokens", "1,999999", "--logits", link)
+        self.assertEqual((code, os.path.getsize(out)), (2, 2 * 260 * 4), err)
+        self.ok("eval", self.model, "--tokens", "1,2,3", "--logits", link)  # what it leads to is replaced
         self.assertTrue(os.path.islink(link))
         self.assertEqual(os.path.getsize(out), 3 * 260 * 4)
+        os.symlink(self.path("nowhere"), self.path("lost"))
+        code, _, err = tiny.hearth("eval", self.model, "--tokens", "1,2", "--logits", self.path("lost"))
+        self.assertEqual(code, 1)
+        self.assertIn("is a link that leads nowhere", err)
+        copy = self.path("copy.gguf")  # the model itself
+        with open(self.model, "rb") as a, open(copy, "wb") as b:
+            b.write(a.read())
+        os.symlink(copy, self.path("model"))
+        self.ok("eval", copy, "--tokens", "1,2,3", "--logits", self.path("model"))
+        self.assertEqual(os.path.getsize(copy), 3 * 260 * 4)
         self.ok("eval", self.model, "--tokens", "1,2", "--logits", out)
         self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
 
@@ -157,6 +169,25 @@ class Eval(WithModel):
         code, _, err = tiny.hearth("eval", self.model, "--file", "-", stdin=b"short")
         self.assertEqual(code, 1)
         self.assertIn("6 tokens do not fill a window of 512", err)
+
+
+    def test_end_left_off(self):
+        """An end token that the file adds behind texts is left off a prompt, also where it is the begin token too."""
+        text, results = b"the quick brown fox jumps over it " * 8, []
+        for bos, adds_bos, adds_eos in ((256, False, False), (256, False, True), (257, False, True), (257, True, True)):
+            path = self.path("ends.gguf")
+            entries = [e for e in tiny.tiny_entries() if not e[0].endswith(("bos_token_id", "add_bos_token"))]
+            entries += [("tokenizer.ggml.bos_token_id", bos), ("tokenizer.ggml.add_bos_token", adds_bos),
+                        ("tokenizer.ggml.add_eos_token", adds_eos)]
+            tiny.tiny_model(path, entries=entries)
+            code, _, err = tiny.hearth("run", path, "-p", "hello hello", "-n", 1)
+            self.assertEqual(code, 0, err)
+            n = int(re.search(r"prompt +(\d+) tokens", err).group(1))
+            self.assertEqual(n, 9 + adds_bos, err)
+            if not adds_bos:
+                results.append(self.ok("eval", path, "--file", "-", "--ctx", 16, stdin=text))
+        self.assertEqual(results[0], results[1])
+        self.assertEqual(results[0], results[2])
 
 
 class Inspect(WithModel):

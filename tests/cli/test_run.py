@@ -155,6 +155,16 @@ class Run(WithModel):
             out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out), (130, b""), err)
 
+    def test_interrupt_reading(self):
+        """While a text or a reference is awaited, SIGINT ends the program as it would any other."""
+        for args in (["--file", "-"], ["--tokens", "1,2,3", "--compare", "-"]):
+            p = subprocess.Popen([tiny.HEARTH, "eval", self.model, *args], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            p.send_signal(signal.SIGINT)
+            self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130), args)
+            p.communicate()
+
     def test_interrupt_ignored(self):
         """Who starts it in the background of a script has SIGINT ignored, and it stays so."""
         p = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$0\" \"$@\"", tiny.HEARTH, "run", self.model, "-p", "abc",

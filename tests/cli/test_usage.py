@@ -100,6 +100,7 @@ class Refusals(unittest.TestCase):
             (["eval", "a.gguf", "--tokens", "1,,x"], "'x', number 2 of the list"),
             (["eval", "a.gguf", "--tokens", ","], "at least one token id"),
             (["eval", "a.gguf", "--tokens", "1", "--logits", "-"], "wants a file"),
+            (["eval", "a.gguf", "--tokens", "1", "--logits", ""], "its name is empty"),
             (["eval", "a.gguf", "--tokens", "1", "--logits", "/dev/stdout"], "where the summary goes"),
             (["bench", "--prompt", "1,x"], "whole numbers with commas"),
             (["bench", "--seqs", "0"], "0 is out of range, 1 to 4096"),

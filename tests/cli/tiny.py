@@ -105,9 +105,9 @@ def tiny_entries(arch="llama", heads=HEADS, ffn=FFN):
     ]
 
 
-def tiny_model(path, arch="llama", heads=HEADS, experts=0, ffn=FFN):
+def tiny_model(path, arch="llama", heads=HEADS, experts=0, ffn=FFN, entries=None):
     """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often; of so
-    many experts, two of them a token, or none."""
+    many experts, two of them a token, or none; with these metadata entries, or its own."""
     rng = random.Random(5)
 
     def matrix(name, rows, cols, scale):
@@ -134,7 +134,7 @@ def tiny_model(path, arch="llama", heads=HEADS, experts=0, ffn=FFN):
                     of_experts(b + "ffn_down", DIM, ffn, 0.2)]
         if experts:
             tensors.append(matrix(b + "ffn_gate_inp.weight", experts, DIM, 0.2))
-    entries = tiny_entries(arch, heads, ffn)
+    entries = entries or tiny_entries(arch, heads, ffn)
     if experts:
         entries += [(arch + ".expert_count", experts), (arch + ".expert_used_count", 2)]
     write_gguf(path, entries, tensors)

@@ -346,6 +346,38 @@ static void test_quantize(void **state) {
     assert_int_equal(hearth_quantize(f, path2, "nonsense", NULL, NULL, &err), HEARTH_E_UNSUPPORTED);
     assert_int_equal(hearth_quantize(f, "/nonexistent/out.gguf", "F16", NULL, NULL, &err),
                      HEARTH_E_IO);
+    assert_int_equal(hearth_quantize(f, "", "F16", NULL, NULL, &err), HEARTH_E_ARG);
+    hearth_file_close(f);
+}
+
+// What has two dimensions and is no matrix stays F32.
+static void test_quantize_vectors(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *format;
+        uint64_t n_rows;
+    } tensors[] = {{"blk.0.ffn_up_exps.bias", "F32", 4},    {"blk.0.attn_k_norm.weight", "F32", 4},
+                   {"token_types.weight", "F32", 2},        {"one.weight", "F32", 1},
+                   {"blk.0.ffn_gate_inp.weight", "F32", 4}, {"blk.0.ffn_up.weight", "Q8_0", 4}};
+    static const float data[4 * 32] = {1, 2, 3};
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        ht_gguf_put_tensor(w, tensors[i].name, HT_F32, 2, (uint64_t[]){32, tensors[i].n_rows},
+                           data);
+    if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+    hearth_file *f = open_file(path);
+    if (hearth_quantize(f, path2, "Q8_0", NULL, NULL, &err)) fail_msg("%s", err.message);
+    hearth_file_close(f);
+    f = open_file(path2);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        struct hearth_tensor_info t;
+        hearth_file_tensor(f, i, &t);
+        assert_string_equal(t.name, tensors[i].name);
+        assert_string_equal(t.format, tensors[i].format);
+    }
     hearth_file_close(f);
 }
 
@@ -575,10 +607,15 @@ static void test_builtin(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta),           cmocka_unit_test(test_meta_in_a_locale),
-        cmocka_unit_test(test_file),           cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_quantize_large), cmocka_unit_test(test_quantize_watched),
-        cmocka_unit_test(test_model),          cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_meta),
+        cmocka_unit_test(test_meta_in_a_locale),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_quantize_vectors),
+        cmocka_unit_test(test_quantize_large),
+        cmocka_unit_test(test_quantize_watched),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_builtin),
     };
     return cmocka_run_group_tests_name("api", tests, make_paths, remove_paths);

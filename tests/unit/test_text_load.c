@@ -209,6 +209,8 @@ static void ends(void **state) {
         {"</s>", 1, false, false},
         {"</s>", 1, true, true},
         {"<|im_start|>", 3, false, false},
+        {"<|im_end|>", 1, false, true},
+        {"<end_of_turn>", 1, false, false},
         {"<fim_pad>", 3, false, true},
         {"<reponame>", 3, false, true},
         {"<fim_prefix>", 3, false, false},
