@@ -76,6 +76,28 @@ static void test_rows(void **state) {
     each_level(check_rows);
 }
 
+// A row whose squares are beyond f32 becomes NaN, which ends a request, and not zeros; relu2 keeps
+// a NaN.
+static void check_huge(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
+    float x[1000], w[1000], y[1000];
+    (void)want;
+    for (uint32_t n = 128; n <= 1000; n += 872) { // a head's row, another one
+        for (uint32_t i = 0; i < n; i++) x[i] = i % 2 ? 4e18f : -4e18f, w[i] = 1;
+        got->rms_norm(x, w, n, 1e-5f, y);
+        assert_true(isnan(y[0]) && isnan(y[n - 1]));
+        got->layer_norm(x, w, w, n, 1e-5f, y);
+        assert_true(isnan(y[0]) && isnan(y[n - 1]));
+    }
+    x[17] = NAN;
+    got->act(HT_ACT_RELU2, x, 1000, y);
+    assert_true(isnan(y[17]) && y[16] == 0);
+}
+
+static void test_huge(void **state) {
+    (void)state;
+    each_level(check_huge);
+}
+
 // ---- activations over their whole range and at every edge
 
 static void check_acts(const struct ht_vec_kernels *want, const struct ht_vec_kernels *got) {
@@ -545,13 +567,10 @@ static void test_attention_formula(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_vec(argc - 2, argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_acts),
-        cmocka_unit_test(test_stores),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_norm_formulas),
-        cmocka_unit_test(test_rope_formula),
-        cmocka_unit_test(test_attention_formula),
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_acts),         cmocka_unit_test(test_stores),
+        cmocka_unit_test(test_attention),    cmocka_unit_test(test_norm_formulas),
+        cmocka_unit_test(test_rope_formula), cmocka_unit_test(test_attention_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,8 +224,14 @@ static inline float ht_act_value(enum ht_act kind, float x) {
     case HT_ACT_GELU_ERF: return ht_gelu_erff(x);
     case HT_ACT_RELU2: break;
     }
-    float y = x > 0.0f ? x : 0.0f;
+    float y = 0.0f > x ? 0.0f : x; // NaN stays
     return y * y;
+}
+
+// What a norm multiplies its row by, from the sum of squares. One that is beyond f32 says nothing
+// of the row, which must not become zeros for it.
+static inline float ht_norm_factor(float sum_sq, uint32_t n, float eps) {
+    return sum_sq < INFINITY ? 1.0f / sqrtf(sum_sq / (float)n + eps) : NAN;
 }
 
 #endif

@@ -47,7 +47,7 @@ static INLINE void head_norm(const int nv, const float *x, const float *w, float
         v[i] = v_load(x + i * HT_LANES);
         sum = v_fma(v[i], v[i], sum);
     }
-    struct v16 r = v_set1(1.0f / sqrtf(v_sum(sum) / (float)(nv * HT_LANES) + eps));
+    struct v16 r = v_set1(ht_norm_factor(v_sum(sum), (uint32_t)nv * HT_LANES, eps));
     UNROLL for (int i = 0; i < nv; i++)
         v_store(y + i * HT_LANES, v_mul(v_mul(v[i], r), v_load(w + i * HT_LANES)));
 }
@@ -59,7 +59,7 @@ static void rms_norm(const float *x, const float *w, uint32_t n, float eps, floa
         struct v16 v = v_load_n(x + i, n - i);
         sum = v_fma(v, v, sum);
     }
-    struct v16 r = v_set1(1.0f / sqrtf(v_sum(sum) / (float)n + eps));
+    struct v16 r = v_set1(ht_norm_factor(v_sum(sum), n, eps));
     for (uint32_t i = 0; i < n; i += HT_LANES) {
         struct v16 v = v_mul(v_load_n(x + i, n - i), r);
         v_store_n(y + i, v_mul(v, v_load_n(w + i, n - i)), n - i);
@@ -76,7 +76,7 @@ static void layer_norm(const float *x, const float *w, const float *b, uint32_t 
         struct v16 d = keep(v_sub(v_load_n(x + i, n - i), mean), n - i);
         sum = v_fma(d, d, sum);
     }
-    struct v16 r = v_set1(1.0f / sqrtf(v_sum(sum) / (float)n + eps));
+    struct v16 r = v_set1(ht_norm_factor(v_sum(sum), n, eps));
     for (uint32_t i = 0; i < n; i += HT_LANES) {
         struct v16 d = v_mul(v_sub(v_load_n(x + i, n - i), mean), r);
         struct v16 wi = v_load_n(w + i, n - i);

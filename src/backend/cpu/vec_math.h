@@ -82,7 +82,7 @@ static INLINE struct v16 vact(enum ht_act kind, struct v16 x) {
         return v_mul(v_mul(v_set1(0.5f), x), v);
     case HT_ACT_RELU2: break;
     }
-    x = v_max(x, v_set1(0.0f));
+    x = v_max(v_set1(0.0f), x); // NaN stays
     return v_mul(x, x);
 }
 

@@ -7,7 +7,7 @@
 #include "quant/format.h"
 
 static void rms_norm(const float *x, const float *w, uint32_t n, float eps, float *y) {
-    float r = 1.0f / sqrtf(ht_sum_sq16(x, n) / (float)n + eps);
+    float r = ht_norm_factor(ht_sum_sq16(x, n), n, eps);
     for (uint32_t i = 0; i < n; i++) y[i] = (x[i] * r) * w[i];
 }
 
@@ -19,7 +19,7 @@ static void layer_norm(const float *x, const float *w, const float *b, uint32_t 
         float d = x[i] - mean;
         lane[i % HT_LANES] = fmaf(d, d, lane[i % HT_LANES]);
     }
-    float r = 1.0f / sqrtf(ht_sum16(lane, HT_LANES) / (float)n + eps);
+    float r = ht_norm_factor(ht_sum16(lane, HT_LANES), n, eps);
     for (uint32_t i = 0; i < n; i++) {
         float d = (x[i] - mean) * r;
         y[i] = b ? fmaf(d, w[i], b[i]) : d * w[i];

@@ -130,7 +130,7 @@ float ht_ref_act(enum ht_act kind, float x) {
     case HT_ACT_SILU: return ht_siluf(x);
     case HT_ACT_GELU_TANH: return ht_gelu_tanhf(x);
     case HT_ACT_GELU_ERF: return ht_gelu_erff(x);
-    case HT_ACT_RELU2: return x > 0 ? x * x : 0;
+    case HT_ACT_RELU2: return x < 0 ? 0 : x * x;
     }
     return NAN;
 }
