@@ -29,34 +29,34 @@
 #define LIST(...)                                                                                  \
     { __VA_ARGS__ }
 
-// More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, or `floats` go through panels, which cost
-// little to make.
+// More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, of formats with few streams `few`, or
+// `floats` go through panels, which cost little to make.
 #define REPACKED_FORMATS(t32, t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,   \
-                         floats, vbmi, ...)                                                        \
+                         few, floats, vbmi, ...)                                                   \
     [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, floats},      \
     [HT_BF16] = {__VA_ARGS__}, [HT_Q4_0] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, q4},  \
     [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, q8},                            \
     [HT_Q4_K] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, q4},                         \
     [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, slow},                \
     [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow},                \
-    HT_REPACKED_OTHER_ROWS(t32, HT_AVX512_REPACKED), vbmi##_ROWS(t32)
+    HT_REPACKED_OTHER_ROWS(t32, HT_AVX512_REPACKED, few), vbmi##_ROWS(t32, few)
 
 // With AVX512-VBMI, and without.
-#define WITH_VBMI_ROWS(t32) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED)
-#define WITH_VBMI_IQ3_S     ht_vbmi_iq3_s
-#define WITHOUT_VBMI_ROWS(t32)
+#define WITH_VBMI_ROWS(t32, few) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED, few)
+#define WITH_VBMI_IQ3_S          ht_vbmi_iq3_s
+#define WITHOUT_VBMI_ROWS(t32, few)
 #define WITHOUT_VBMI_IQ3_S pack_iq3_s
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
-// many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, and of
-// floats, its tiles of codes with a scale for each 32, how the names of the packers of Q4_0 and
-// Q4_K begin, and of those of repacked ones, and their tiles, what packs and multiplies repacked
-// Q8_0, how the names of some packers begin, whether its processors have VBMI, how the names of its
-// streams begin and how many tokens those take (q8.h), the stream of F16, and how it computes BF16:
-// bytes of an activation, what makes them, the rest, and repacked.
-#define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, floats, t32,    \
-              t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, vbmi,       \
+// many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, of those
+// with few streams, and of floats, its tiles of codes with a scale for each 32, how the names of
+// the packers of Q4_0 and Q4_K begin, and of those of repacked ones, and their tiles, what packs
+// and multiplies repacked Q8_0, how the names of some packers begin, whether its processors have
+// VBMI, how the names of its streams begin and how many tokens those take (q8.h), the stream of
+// F16, and how it computes BF16: bytes of an activation, what makes them, the rest, and repacked.
+#define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, few, floats,    \
+              t32, t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, vbmi,  \
               stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                     \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
@@ -77,21 +77,22 @@
                    ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
                    OTHER_FORMATS(t32, t32_min, packs, vbmi##_IQ3_S, stream, most_q8_0)},           \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
-                                      pass_q4, pass_q8, slow, floats, vbmi, __VA_ARGS__)},         \
+                                      pass_q4, pass_q8, slow, few, floats, vbmi, __VA_ARGS__)},    \
     }
 
 // Passes of floats pay at any number of tokens on Zen 4: a driver's block of them is 256.
 #define ALL_TOKENS 256
 
 #define LEVEL_VNNI(id, vbmi)                                                                       \
-    LEVEL(id, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32,   \
-          tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min, ht_repacked_scales_q8_0, \
-          ht_repacked_tile_q8_0, ht_gather, vbmi, ht_one, 8, 12, ht_one_f16, 4,                    \
-          ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4),    \
-          ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
+    LEVEL(id, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 4, 16,         \
+          tile_32, tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min,                 \
+          ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, vbmi, ht_one, 8, 12,          \
+          ht_one_f16, 4, ht_act_bf16_f32_avx512,                                                   \
+          (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), ht_repacked_pack_bf16,     \
+          ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
 LEVEL_VNNI(ht_linear_avx512vnni, WITHOUT_VBMI);
 LEVEL_VNNI(ht_linear_avx512vnni_vbmi, WITH_VBMI); // of processors that have it: the same bits
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, true, 16, 16, 16,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_SOME, HT_ASK_BEHIND, false, true, 16, 16, 16, 8,
       ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
       ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, stream, 8,
       16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
@@ -101,7 +102,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_Q4_0, HT_ASK_BEHIND, false, 
 
 // Zen 5, whose units have 512 bits: twice the products from memory that is not twice as fast. As
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
-LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8,
+LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8, 4,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
       ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, ht_one, 8, 8, ht_one_f16, 2,
       ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
@@ -135,8 +136,8 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
     tiles_amx(ht_columns_min_amx, tile_32_min, p, t);
 }
 
-LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 16, tile_32_amx,
-      tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
+LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 4, 16,
+      tile_32_amx, tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
       ht_repacked_pack_q8_0, tile_32_amx, ht_gather, WITH_VBMI, ht_one, 8, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
