@@ -26,8 +26,8 @@ static void print_rates(double bytes_s, double read, double macs_s, double compu
 // ---- the table
 
 static void table_head(struct bench *b) {
-    char params[32], bytes[32];
-    printf("%s: %s, %s parameters, %s\n", model_label(b->a), b->info.arch,
+    char params[32], bytes[32], clean[CLEAN_BYTES];
+    printf("%s: %s, %s parameters, %s\n", clean_text(clean, model_label(b->a)), b->info.arch,
            format_count(params, b->info.n_params), format_bytes(bytes, b->info.weight_bytes));
     printf("%s, KV %s, %d repetitions\n", hearth_engine_device(b->engine), b->a->kv_type,
            (int)b->a->reps);

@@ -25,6 +25,9 @@ void note(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_line(void *user, enum hearth_log_level level, const char *line);
 struct hearth_log cli_log(const struct args *a);
 
+// The text as one line that does nothing to a terminal: names may hold anything.
+enum { CLEAN_BYTES = 8192 };
+const char *clean_text(char buf[CLEAN_BYTES], const char *text);
 // "633.2 MB" (of 10^6 bytes), into buf.
 const char *format_bytes(char buf[32], uint64_t n);
 const char *format_count(char buf[32], uint64_t n); // "596.0 M"

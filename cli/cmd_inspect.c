@@ -196,9 +196,9 @@ static int print_plan(const struct inspect *in) {
 
 static int print_all(const struct inspect *in) {
     const struct args *a = in->a;
-    char bytes[32];
+    char bytes[32], clean[CLEAN_BYTES];
     int code = EXIT_FINE;
-    printf("%s\n", a->operands[0]);
+    printf("%s\n", clean_text(clean, a->operands[0]));
     printf("  %-14s GGUF version %u, %s", "file", (unsigned)hearth_file_gguf_version(in->file),
            format_bytes(bytes, hearth_file_bytes(in->file)));
     size_t n_parts = hearth_file_n_parts(in->file);

@@ -29,7 +29,7 @@ static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct quantize q;
     hearth_file *in = NULL, *out = NULL;
-    char before[32], after[32];
+    char before[32], after[32], clean[CLEAN_BYTES];
     if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
     if (strcmp(a->operands[1], "-") == 0)
         return fail_usage("'hearth quantize' wants a file to write; ./- is one of that name");
@@ -46,7 +46,7 @@ static int run(const struct args *a) {
     if (!s) s = hearth_file_open(a->operands[1], &out, &err);
     int code = s ? fail_error(&err) : EXIT_FINE;
     if (!s) {
-        fprintf(stderr, "%s: %s, was %s\n", a->operands[1],
+        fprintf(stderr, "%s: %s, was %s\n", clean_text(clean, a->operands[1]),
                 format_bytes(after, hearth_file_bytes(out)),
                 format_bytes(before, hearth_file_bytes(in)));
     }

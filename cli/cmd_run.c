@@ -147,11 +147,12 @@ static void print_rate(const char *what, uint64_t n, uint64_t ns) {
 
 static void print_statistics(const struct run *r, enum hearth_finish finish) {
     struct hearth_request_stats s;
-    char peak[32];
+    char peak[32], clean[CLEAN_BYTES];
     hearth_request_get_stats(r->request, &s);
     // The first token comes out of the prompt's last pass: its time is the prompt's.
     uint64_t n_generated = s.n_generated_tokens ? s.n_generated_tokens - 1 : 0;
-    fprintf(stderr, "\n%s, %s\n", model_label(r->a), hearth_engine_device(r->engine));
+    fprintf(stderr, "\n%s, %s\n", clean_text(clean, model_label(r->a)),
+            hearth_engine_device(r->engine));
     fprintf(stderr, "  %-12s %13.3f s\n", "load", r->load_s);
     if (finish == HEARTH_FINISH_CANCELLED && s.n_generated_tokens == 0) {
         struct hearth_engine_stats all; // of this request alone

@@ -9,20 +9,24 @@
 
 #include "cli.h"
 
-// A name in it may hold anything: it stays one line, and does nothing to a terminal.
-static void print_line(const char *fmt, va_list ap) {
-    char line[2048], clean[4 * sizeof(line)];
+const char *clean_text(char buf[CLEAN_BYTES], const char *text) {
     size_t n = 0;
-    vsnprintf(line, sizeof(line), fmt, ap);
-    for (const char *c = line; *c && n + 5 < sizeof(clean); c++) {
+    for (const char *c = text; *c && n + 5 < CLEAN_BYTES; c++) {
         unsigned char next = (unsigned char)c[1];
         bool c1 = (unsigned char)*c == 0xc2 && next >= 0x80 && next < 0xa0; // U+0080 to U+009F
         if ((unsigned char)*c < 0x20 || *c == 0x7f || c1)
-            n += (size_t)snprintf(clean + n, sizeof(clean) - n, "\\x%02x", (unsigned char)*c);
+            n += (size_t)snprintf(buf + n, CLEAN_BYTES - n, "\\x%02x", (unsigned char)*c);
         else
-            clean[n++] = *c;
+            buf[n++] = *c;
     }
-    fprintf(stderr, "hearth: %.*s\n", (int)n, clean);
+    buf[n] = 0;
+    return buf;
+}
+
+static void print_line(const char *fmt, va_list ap) {
+    char line[2048], clean[CLEAN_BYTES];
+    vsnprintf(line, sizeof(line), fmt, ap);
+    fprintf(stderr, "hearth: %s\n", clean_text(clean, line));
 }
 
 int fail(const char *fmt, ...) {

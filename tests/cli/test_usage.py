@@ -159,6 +159,13 @@ class Refusals(unittest.TestCase):
                             "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16")
             self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
+            odd = os.path.join(folder, "odd\033[2J.gguf")  # a name does nothing to a terminal
+            os.symlink(whole, odd)
+            for args in (["inspect", odd], ["run", odd, "-p", "a", "-n", "1"], ["quantize", odd, odd + "2", "--type", "F32"]):
+                code, out, err = tiny.hearth(*args)
+                self.assertEqual(code, 0, err)
+                self.assertIn("odd\\x1b[2J", out.decode(errors="replace") + err)
+                self.assertNotIn("\033[2J", out.decode(errors="replace") + err)
 
     def test_no_number(self):
         ones = struct.pack("<f", 1.0) * tiny.DIM  # the first of them: the output norm
