@@ -146,10 +146,11 @@ static void json_row(const struct bench *b, const struct test *t) {
            b->n_printed ? "," : "", t->generate ? "generate" : "prompt", t->n, t->depth, t->seqs,
            t->median, t->worst, t->best);
     if (b->has_ceilings) {
-        printf(", \"token_bytes\": %.1f, \"token_macs\": %.1f, \"bytes_s\": %.0f, "
-               "\"read_share\": %.6f, \"macs_s\": %.0f, \"ceiling_share\": %.6f",
-               t->bytes, t->macs, t->bytes * t->median, t->read_share, t->macs * t->median,
-               t->ceiling_share);
+        if (t->bytes > 0)
+            printf(", \"token_bytes\": %.1f, \"bytes_s\": %.0f, \"read_share\": %.6f", t->bytes,
+                   t->bytes * t->median, t->read_share);
+        printf(", \"token_macs\": %.1f, \"macs_s\": %.0f, \"ceiling_share\": %.6f", t->macs,
+               t->macs * t->median, t->ceiling_share);
         json_ceilings(", \"beside\"", &t->beside);
     }
     if (b->a->steps) json_steps(t);

@@ -25,7 +25,7 @@ need_library cmocka libcmocka-dev
 if [ $ci = yes ]; then
     need_program g++ g++
     need_program clang clang
-    need_program clang-format clang-format
+    command -v clang-format-14 >/dev/null || need_program clang-format clang-format
     need_program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing+=(libc6-dev-arm64-cross)
     need_program qemu-aarch64 qemu-user

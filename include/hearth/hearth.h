@@ -449,8 +449,8 @@ struct hearth_ceilings {
     // machine) or is of a slower kind; others wait for its thread at every step.
     double slowest_thread;
 };
-// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and, the first time, what it
-// takes to fill 64 MB or four times the last cache at least; for that time a buffer of
+// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and what it takes to fill 64 MB
+// or four times the last cache at least, longest the first time; for that time a buffer of
 // 256 MB or eight times the last cache, at most 2 GB and a quarter of the memory that is available.
 // Of the options those of backend, level, threads and mask count. Other programs that run now lower
 // the numbers.
@@ -491,9 +491,9 @@ struct hearth_step_kind {
     uint64_t ns;         // mean of the threads' times; 0 unless HEARTH_PROFILE_STEPS
     double bytes;        // of weights, keys and values, each read once a pass
     double macs;         // multiply-adds
-    // The same multiply-adds by what multiplies them, each over the share of the peak that its
-    // format can reach beside the arithmetic of its scales: 0.8 of int8, 0.73 for formats with mins
-    // or groups of 16; 0.97 of i16, bf16 and f32.
+    // The same multiply-adds by what multiplies them, each over the share of the peak that is taken
+    // as its format's ceiling, for the arithmetic of its scales: 0.8 of int8, 0.73 for formats with
+    // mins or groups of 16; 0.97 of i16, bf16 and f32. Codes of few bits may do more.
     double int8_load, i16_load, bf16_load, f32_load;
 };
 // Kind i, in the order of the first pass; false past the last. Strings live as long as the engine.
@@ -508,8 +508,10 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
 // else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too large for
-// it, infinite or no number. Tensors that have the format already are copied. Vectors, tables of
-// positions, routers of experts, and matrices whose rows are no whole blocks become F32. It is
+// it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that have the
+// format already are copied. Vectors and stacks of them (biases of experts, norms of heads), tables
+// of positions and of kinds of tokens, routers of experts, and matrices whose rows are no whole
+// blocks become F32. It is
 // written to out_path with ".tmp" behind it, where no file may be, which then takes the place of
 // out_path, its permissions kept. E_IO where something other than a file is there. `progress` (or
 // NULL) is called every few megabytes on this thread, with the bytes of weights written; false ends

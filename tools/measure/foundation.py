@@ -165,7 +165,7 @@ def part_memory(h, model):
         p = run([h.path, 'run', model, '-f', f.name, '--ctx', '4096', '--ignore-end'])
     peak = stats_value(p.stderr.decode(), r'peak memory\s+([\d.]+) MB') * 1e6
     bar = os.path.getsize(model) + plan['kv'] + 64 * 2**20
-    print(f"peak {judge('peak', peak / 1e6, bar / 1e6, '{:.0f}')} MB; file + KV + 64 MB = {bar / 1e6:.0f} MB; planned "
+    print(f"peak {judge('peak', peak / 1e6, bar / 1e6, '{:.0f}')} MB; file + KV + 64 MiB = {bar / 1e6:.0f} MB; planned "
           f"{plan['total'] / 1e6:.0f} MB, off by {judge('plan', abs(plan['total'] / peak - 1) * 100, 2, '{:.2f}')} %")
 
 
@@ -176,7 +176,7 @@ def part_size(h):
     model = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'data', 'spark.gguf')
     builtin = os.path.getsize(model) if os.path.exists(model) else 0
     print(f'stripped: {stripped / 1e6:.2f} MB, of which the built-in model {builtin / 1e6:.2f} MB; the rest '
-          f'{judge("size", (stripped - builtin) / 1e6, 2, "{:.2f}")} MB')
+          f'{judge("size", (stripped - builtin) / 1e6, 2**21 / 1e6, "{:.3f}")} MB')
 
 
 def main():

@@ -6,7 +6,7 @@ which says how files and peers are made and what a share is. Run it on a quiet m
 usage: performance.py [ROW ...] [--models DIR] [--hearth PATH] [--llama DIR] [--ik DIR]
                       [--threads N] [--rounds N] [--tries N] [--level L] [--list] [--choose]
   ROW        a row's name or how it begins, such as prompt or seqs-8 (default: all but those of other formats)
-  --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: no such column
+  --llama    the folder of llama.cpp's programs; --ik: of ik_llama.cpp's; without: its cells are -
   --tries    how many times as many rounds are tried, for turns that compare (default: 4)
   --level    Hearth's --cpu-level, for peers that were built for as much
   --choose   try each of the peers' sets of flags instead, to see which are the best
@@ -157,8 +157,7 @@ class Hearth:
                 'of': 'of the rate at 512'}
 
     def seqs(self, row, model, flags):
-        """Three repetitions: while the first one runs, the system may still be taking back the
-        memory with which Hearth measured its ceilings."""
+        """Three repetitions, since states of the memory change within seconds."""
         options = flags, '--seqs', row.seqs, '--depth'
         tg, = self.bench(model, *options, row.depth, '--prompt', 0, '--generate', row.n, reps=3)
         pp, = self.bench(model, *options, 0, '--prompt', row.depth, '--generate', 0, reps=1)
@@ -178,7 +177,7 @@ class Hearth:
         text, _ = output([self.a.hearth, 'inspect', model, '--json', '--memory', '--ctx', 4096])
         bar = os.path.getsize(model) + json.loads(text)['memory']['kv'] + SPARE
         return {'value': found['MB'], 'share': found['MB'] * 1e6 / bar,
-                'of': f'of file + KV + 48 MB, {bar / 1e6:.0f} MB'}
+                'of': f'of file + KV + 48 MiB, {bar / 1e6:.0f} MB'}
 
     def sampling(self, row, model, flags):
         text = ''.join(output([self.a.sampler]))
@@ -467,7 +466,7 @@ def arguments(rows):
                                     else not r.name.startswith('other-'))]
     for x in a.rows:
         if not any(r.name.startswith(x) for r in rows):
-            ap.error(f'no row begins with {x}; --list prints them')
+            ap.error(f'no row begins with {x}; --list prints them, --list other those of other formats')
     return a
 
 
