@@ -2,6 +2,8 @@
 """hearth run and tokenize on a tiny model: what comes out, where, and with which exit code."""
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -55,9 +57,8 @@ class Run(WithModel):
         self.assertIs(json.loads(out)["mapped"], False)
 
     def test_repack(self):
+        tiny.need_repacking()
         code, out, err = tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0, "--repack")  # the built-in model
-        if code and "has no kernels for repacked weights" in err:
-            self.skipTest("this CPU's level does not repack")
         self.assertEqual(code, 0, err)
         self.assertEqual(out, tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0)[1])
         code, _, err = tiny.hearth("run", self.model, "-p", "x", "--repack", "--backend", "ref")
@@ -87,7 +88,8 @@ class Run(WithModel):
         self.assertEqual(self.run_ok("-p", "abc", "-n", 5, "--quiet")[1], "")
 
     def test_logprobs(self):
-        args = ["-p", "abc", "-n", 12, "--seed", 4, "--ignore-end", "-q"]
+        args = ["-p", "abc", "-n", 12, "--seed", 4, "--ignore-end", "-q", "--temp", 0.5]
+        args += [x for i in range(97, 123) for x in ("--logit-bias", "%d=40" % i)]  # letters: each a character
         plain = self.run_ok(*args)[0]
         lines = [json.loads(l) for l in self.run_ok(*args, "--logprobs", 3)[0].splitlines()]
         tokens = [l for l in lines if "token" in l]
@@ -114,6 +116,77 @@ class Run(WithModel):
         out, err = self.run_ok("-p", "abc", "--logit-bias", "%d=1e4" % tiny.END)
         self.assertEqual(out, b"")
         self.assertIn("(end)", err)
+
+    def test_penalties(self):
+        """Two letters far above the others: which one comes tells what was subtracted."""
+        def text(b, *args):
+            return self.run_ok("-p", "xyz", "-n", 6, "--temp", 0, "-q", "--logit-bias", "65=1000", "--logit-bias",
+                               "66=%d" % b, *args)[0]
+        self.assertEqual(text(950), b"AAAAAA")
+        self.assertEqual(text(950, "--presence-penalty", 100), b"ABAAAA")
+        self.assertEqual(text(950, "--presence-penalty", 100, "--penalty-window", 1), b"ABABAB")
+        self.assertEqual(text(750, "--frequency-penalty", 100), b"AAABAB")
+        self.assertEqual(text(500, "--repeat-penalty", 4), b"ABAAAA")
+
+    def test_cuts(self):
+        """Each cut alone can leave nothing but the best token."""
+        greedy = self.run_ok("-p", "x", "-n", 30, "--temp", 0)[0]
+        hot = ["-p", "x", "-n", 30, "--temp", 5, "--seed", 3]
+        off = {"--top-k": 0, "--top-p": 1, "--min-p": 0}
+        for name, value in (("--top-k", 1), ("--top-p", 0.001), ("--min-p", 1), (None, None)):
+            args = [x for kv in {**off, **({name: value} if name else {})}.items() for x in kv]
+            (self.assertEqual if name else self.assertNotEqual)(self.run_ok(*hot, *args)[0], greedy, name)
+
+    def test_ignore_end(self):
+        err = self.run_ok("-p", "abc", "-n", 5, "--logit-bias", "%d=1e4" % tiny.END, "--ignore-end")[1]
+        self.assertRegex(err, r"generation +5 tokens.*\(length\)")
+
+    def test_rates(self):
+        """No slower than the whole program was, and no faster than any."""
+        begin = time.monotonic()
+        _, err = self.run_ok("-p", "abc " * 100, "-n", 50, "--ignore-end")
+        wall = time.monotonic() - begin
+        for what, n in (("prompt", 401), ("generation", 49)):
+            rate = float(re.search(what + r" +\d+ tokens +([\d.]+) tokens/s", err).group(1))
+            self.assertTrue(n / wall <= rate < 1e7, (what, rate, wall))
+
+    def test_interrupt_twice(self):
+        """While a pass lasts, a second SIGINT ends the program at once."""
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"abc " * 5000)
+            f.flush()
+            p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-f", f.name, "--ctx", "30000", "--batch", "16384",
+                                  "--backend", "ref"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(2)
+            p.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            self.assertIsNone(p.poll())  # else the pass was too short to try it
+            p.send_signal(signal.SIGINT)
+            self.assertEqual(p.wait(timeout=60), 130)
+            self.assertEqual(p.stderr.read(), b"")  # no statistics, which stand behind a pass
+            p.stdout.close(), p.stderr.close()
+
+    def test_terminal(self):
+        """A progress line on a terminal, erased in the end; a prompt is not awaited from one."""
+        master, slave = pty.openpty()
+        p = subprocess.run([tiny.HEARTH, "run", self.model], stdin=slave, capture_output=True, timeout=60)
+        self.assertEqual(p.returncode, 2)
+        self.assertIn(b"there is no text", p.stderr)
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"abc " * 200000)
+            f.flush()
+            p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-f", f.name, "--ctx", "1000000", "-q"],
+                                 stdout=subprocess.PIPE, stderr=slave, env={**os.environ, "TERM": "xterm"})
+            time.sleep(3)
+            p.send_signal(signal.SIGINT)
+            self.assertEqual(p.wait(timeout=60), 130)
+            p.stdout.close()
+        os.close(slave)
+        said = os.read(master, 65536)
+        os.close(master)
+        self.assertRegex(said, rb"\rreading the prompt: \d+ of 800001 tokens, \d+ s \x1b\[K")
+        self.assertTrue(said.endswith(b"\r\x1b[K"), said[-40:])
 
     def test_context(self):
         out, err = self.run_ok("-p", "abc", "--ctx", 16, "--ignore-end")

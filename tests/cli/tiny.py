@@ -2,6 +2,7 @@
 """What the tests of the program share: running it, and a tiny model with a vocabulary, written byte by byte."""
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -24,6 +25,14 @@ def shared(*path):
     if not os.path.exists(full):
         raise unittest.SkipTest("no %s under %s" % (os.path.join(*path), SHARED))
     return full
+
+
+def need_repacking():
+    """Skips the test where this machine's level has no kernels for repacked weights: what it says of that itself is
+    what is tested."""
+    level = re.search(r", cpu (\w+)", hearth("run", "-p", "x", "-n", 1)[2]).group(1)
+    if level not in ("avx2", "avx2vnni", "avx512vnni", "avx512bf16", "amx"):
+        raise unittest.SkipTest("level %s does not repack" % level)
 
 
 def main():

@@ -244,6 +244,10 @@ static void test_refusal(void **state) {
     refused(4096, 64, HEARTH_KV_F16, rest + 100000000, "--seqs 1 --ctx 3072");
     accepted(3072, 1, HEARTH_KV_F16, rest + 100000000);
     refused(4096, 1, HEARTH_KV_F16, 900000000, "the weights alone");
+    struct ht_engine_source copied = source; // which is no longer available
+    copied.taken_bytes = copied.weight_bytes;
+    refused_for(&copied, 4096, 1, HEARTH_KV_F16, rest + 127000000 - copied.taken_bytes,
+                "--ctx 3840");
 }
 
 // Where passes are what does not fit, shorter ones are what helps.

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -223,6 +224,73 @@ static void test_company(void **state) {
     assert_true(n_preempted > 100);
 }
 
+// More threads and sequences than threads that sample.
+static void test_many_threads(void **state) {
+    (void)state;
+    enum { N = HT_MAX_SAMPLER_THREADS + 5 };
+    static struct record r[N + 2];
+    for (int n_threads = HT_MAX_SAMPLER_THREADS; n_threads <= N; n_threads += 5) {
+        struct hearth_engine *e =
+            make_engine((struct setup){.n_ctx = 60, .n_seqs = N, .n_threads = n_threads});
+        for (int i = 0; i < N + 2; i++) {
+            fill(&r[i], 1 + below(9), 20);
+            submit(e, &r[i]);
+        }
+        run(e);
+        for (int i = 0; i < N + 2; i++) check_answer(&r[i], 60);
+        ht_engine_destroy(e);
+    }
+}
+
+// Whose time is whose: a pass of 0.2 s is the prompt's, the wait of the next request nobody's.
+static void nap(void *user, const struct ht_batch *b) {
+    (void)user, (void)b;
+    if (fake_control.n_passes == 0) usleep(200000);
+}
+
+static void test_stats(void **state) {
+    (void)state;
+    static struct record r[2];
+    struct hearth_request_stats s[2];
+    struct hearth_engine_stats all;
+    struct hearth_engine *e = make_engine((struct setup){.n_ctx = 60});
+    fake_control.look = nap;
+    for (int i = 0; i < 2; i++) {
+        fill(&r[i], 7, 10);
+        submit(e, &r[i]);
+    }
+    run(e);
+    for (int i = 0; i < 2; i++) ht_request_get_stats(r[i].request, &s[i]);
+    assert_true(s[0].prompt_ns >= 200000000 && s[0].generation_ns < s[0].prompt_ns);
+    assert_true(s[1].prompt_ns < s[0].prompt_ns);
+    ht_engine_get_stats(e, &all);
+    assert_int_equal(all.n_passes, 20);
+    assert_int_equal(all.n_tokens, 2 * (7 + 9));
+    assert_true(all.pass_ns >= 200000000);
+    ht_engine_destroy(e);
+}
+
+static void count_warnings(void *user, enum hearth_log_level level, const char *line) {
+    *(int *)user += level == HEARTH_LOG_WARN && strstr(line, "trained on contexts of 1024");
+}
+
+static void test_long_context_is_said(void **state) {
+    (void)state;
+    for (uint32_t n_ctx = 1024; n_ctx <= 1025; n_ctx++) {
+        struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = UINT64_MAX};
+        struct hearth_engine_options o;
+        struct hearth_engine *e;
+        int n = 0;
+        ht_engine_options_default(&o);
+        o.n_ctx = n_ctx;
+        o.log = (struct hearth_log){.fn = count_warnings, .user = &n};
+        memset(&fake_control, 0, sizeof fake_control);
+        assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, NULL), HEARTH_OK);
+        assert_int_equal(n, n_ctx > 1024);
+        ht_engine_destroy(e);
+    }
+}
+
 struct watch {
     uint32_t n_seqs_max, n_tokens_max, n_outputs_max;
     uint32_t first_pos[64];
@@ -268,6 +336,53 @@ static void test_long_prompt(void **state) {
     for (int i = 0; i < 4; i++) check_answer(&r[i], 600);
     assert_int_equal(w.n_seqs_max, 4);
     ht_engine_destroy(e);
+}
+
+// A request reads no more than its chunk in a pass, also where there is room.
+static void test_chunk(void **state) {
+    (void)state;
+    static struct record r;
+    struct watch w = {0};
+    struct hearth_engine *e = make_engine((struct setup){.n_ctx = 200, .n_batch = 64});
+    fake_control.look = look;
+    fake_control.user = &w;
+    fill(&r, 150, 0);
+    r.o.prompt_chunk = 40;
+    submit(e, &r);
+    run(e);
+    assert_int_equal(w.n_passes, 4);
+    assert_int_equal(w.n_tokens[0], 40);
+    assert_int_equal(w.n_tokens[3], 30);
+    ht_engine_destroy(e);
+}
+
+// What hearth.h says of options that nobody set.
+static void test_defaults(void **state) {
+    (void)state;
+    struct hearth_request_options o;
+    struct hearth_engine_options eo;
+    struct ht_engine_source s = source;
+    ht_request_options_default(&o);
+    assert_true(o.sampling.temperature == 0.8f && o.sampling.top_p == 0.95f);
+    assert_true(o.sampling.min_p == 0.05f && o.sampling.repetition_penalty == 1);
+    assert_true(o.sampling.presence_penalty == 0 && o.sampling.frequency_penalty == 0);
+    assert_int_equal(o.sampling.top_k, 40);
+    assert_int_equal(o.sampling.penalty_window, 64);
+    assert_int_equal(o.sampling.seed, 0);
+    assert_int_equal(o.max_tokens, -1);
+    assert_int_equal(o.n_logprobs, -1);
+    ht_engine_options_default(&eo);
+    assert_int_equal(eo.n_seqs, 1);
+    assert_int_equal(eo.n_batch, 512);
+    assert_int_equal(eo.kv_type, HEARTH_KV_I16);
+    for (uint32_t n_train = 0; n_train < 10000; n_train += 1999) { // 0: not known
+        struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = UINT64_MAX};
+        struct hearth_engine *e;
+        s.n_ctx_train = n_train;
+        assert_int_equal(ht_engine_create(&s, &eo, &tuning, &e, NULL), HEARTH_OK);
+        assert_int_equal(ht_engine_n_ctx(e), n_train == 0 || n_train > 4096 ? 4096 : n_train);
+        ht_engine_destroy(e);
+    }
 }
 
 static void test_limits(void **state) {
@@ -744,7 +859,12 @@ int main(void) {
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_company),
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_stats),
+        cmocka_unit_test(test_long_context_is_said),
         cmocka_unit_test(test_long_prompt),
+        cmocka_unit_test(test_chunk),
+        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_context),

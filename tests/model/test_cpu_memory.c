@@ -105,6 +105,24 @@ static void test_failing(void **state) {
     }
 }
 
+// Levels that repack do so: other tests pass over what says that it cannot.
+static void test_repacks(void **state) {
+    (void)state;
+    golden_dir();
+    struct golden g;
+    golden_open("quants/qwen3.Q8_0", &g);
+    static const char *const levels[] = {"avx2", "avx2vnni", "avx512vnni"};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        struct ht_backend_options o = {.level = levels[i], .n_threads = 1};
+        struct hearth_error err;
+        struct ht_backend *b;
+        if (ht_backend_cpu.open(&o, &b, &err)) continue; // not of this machine
+        ht_backend_cpu.close(b);
+        assert_true(golden_can_repack(&g, &ht_backend_cpu, levels[i]));
+    }
+    golden_close(&g);
+}
+
 static void test_execute(void **state) {
     (void)state;
     golden_dir();
@@ -167,9 +185,8 @@ static void test_levels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_announced),
-        cmocka_unit_test(test_failing),
-        cmocka_unit_test(test_execute),
+        cmocka_unit_test(test_announced), cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_repacks),   cmocka_unit_test(test_execute),
         cmocka_unit_test(test_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -383,6 +383,34 @@ static void test_tied_output(void **state) {
     unload(&l);
 }
 
+// Biases that few models of this architecture have go where their names say.
+static void test_optional_biases(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_ADD_TENSOR, "blk.0.attn_k.bias", .n_dims = 1, .ne = {16}, .f = 1},
+        {TINY_ADD_TENSOR, "blk.0.attn_output.bias", .n_dims = 1, .ne = {32}, .f = 1},
+        {TINY_ADD_TENSOR, "blk.0.ffn_gate.bias", .n_dims = 1, .ne = {64}, .f = 1},
+        {TINY_ADD_TENSOR, "blk.1.ffn_up.bias", .n_dims = 1, .ne = {64}, .f = 1},
+        {TINY_ADD_TENSOR, "blk.1.ffn_down.bias", .n_dims = 1, .ne = {32}, .f = 1},
+        {TINY_ADD_TENSOR, "output.bias", .n_dims = 1, .ne = {96}, .f = 1},
+        {.kind = TINY_END}};
+    struct loaded l = load("llama", edits, NULL);
+    const struct ht_plan *p = ht_model_plan(l.m);
+    int n = 0;
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        for (uint32_t k = 0; p->steps[i].op == HT_OP_LINEAR && k < p->steps[i].n_out; k++) {
+            if (p->steps[i].w[3 + k] == HT_NONE) continue;
+            const char *w = p->weights[p->steps[i].w[k]].name;
+            const char *b = p->weights[p->steps[i].w[3 + k]].name;
+            size_t len = strlen(w) - strlen("weight");
+            assert_memory_equal(w, b, len);
+            assert_string_equal(b + len, "bias");
+            n++;
+        }
+    assert_int_equal(n, 6);
+    unload(&l);
+}
+
 static void catch_log(void *user, enum hearth_log_level level, const char *line) {
     if (level == HEARTH_LOG_WARN) snprintf(user, 256, "%s", line);
 }
@@ -427,13 +455,17 @@ static void test_rope_plain_and_linear(void **state) {
     static const struct tiny_edit none[] = {{TINY_F32, "llama.rope.scaling.factor", .f = 4},
                                             {TINY_STR, "llama.rope.scaling.type", .s = "none"},
                                             {.kind = TINY_END}};
+    static const struct tiny_edit old[] = {{TINY_F32, "llama.rope.scale_linear", .f = 4},
+                                           {.kind = TINY_END}};
     const double plain[4] = {1, 0.1, 0.01, 0.001}; // 10000^(-i/4)
     const double quarter[4] = {0.25, 0.025, 0.0025, 0.00025};
     struct loaded a = load("llama", NULL, NULL), b = load("llama", linear, NULL),
-                  c = load("llama", none, NULL);
+                  c = load("llama", none, NULL), d = load("llama", old, NULL);
     check_freqs(rope_of(&a), plain, 1);
     check_freqs(rope_of(&b), quarter, 1);
     check_freqs(rope_of(&c), plain, 1);
+    check_freqs(rope_of(&d), quarter, 1);
+    unload(&d);
     unload(&a);
     unload(&b);
     unload(&c);
@@ -461,6 +493,12 @@ static void test_rope_yarn(void **state) {
     const double want[4] = {1, 0.1, 0.01, 0.001 * 0.5 + 0.00025 * 0.5};
     struct loaded l = load("qwen2", edits, NULL);
     check_freqs(rope_of(&l), want, 1 + 0.1 * log(4));
+    unload(&l);
+    // Without a length of its own, the training's, 64: from 0 (-0.50) to 2 (1.01).
+    const struct tiny_edit plain[] = {edits[0], edits[1], {.kind = TINY_END}};
+    const double want_64[4] = {1, 0.1 * 0.5 + 0.025 * 0.5, 0.0025, 0.00025};
+    l = load("qwen2", plain, NULL);
+    check_freqs(rope_of(&l), want_64, 1 + 0.1 * log(4));
     unload(&l);
     // What the configuration says of the magnitude: mscale_all_dim, and attention_factor.
     static const struct {
@@ -559,6 +597,7 @@ int main(void) {
         cmocka_unit_test(test_info),
         cmocka_unit_test(test_fused),
         cmocka_unit_test(test_tied_output),
+        cmocka_unit_test(test_optional_biases),
         cmocka_unit_test(test_unused_is_said),
         cmocka_unit_test(test_rope_plain_and_linear),
         cmocka_unit_test(test_rope_factors),

@@ -381,6 +381,46 @@ static void test_quantize_vectors(void **state) {
     hearth_file_close(f);
 }
 
+// A model in parts becomes one file.
+static void test_quantize_split(void **state) {
+    (void)state;
+    struct hearth_error err;
+    char parts[2][64];
+    float x[64];
+    for (int k = 0; k < 64; k++) x[k] = (float)k;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct ht_gguf_writer *w;
+        snprintf(parts[i], sizeof parts[i], "%s-%05u-of-00002.gguf", path, i + 1);
+        assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+        ht_gguf_put_u32(w, "split.no", i);
+        ht_gguf_put_u32(w, "split.count", 2);
+        ht_gguf_put_u32(w, "split.tensors.count", 2);
+        ht_gguf_put_tensor(w, i ? "b.weight" : "a.weight", HT_F32, 2, (const uint64_t[]){32, 2}, x);
+        if (ht_gguf_writer_finish(w, parts[i], &err)) fail_msg("%s", err.message);
+        ht_gguf_writer_destroy(w);
+    }
+    hearth_file *f = open_file(parts[1]);
+    struct hearth_tensor_info t;
+    hearth_file_tensor(f, 1, &t);
+    assert_string_equal(t.name, "b.weight");
+    assert_int_equal(t.file_index, 1);
+    if (hearth_quantize(f, path2, "F16", NULL, NULL, &err)) fail_msg("%s", err.message);
+    hearth_file_close(f);
+    f = open_file(path2);
+    assert_int_equal(hearth_file_n_parts(f), 1);
+    assert_int_equal(hearth_file_n_tensors(f), 2);
+    hearth_file_close(f);
+    for (int i = 0; i < 2; i++) {
+        const char *format;
+        uint64_t dims[4];
+        size_t n;
+        float *y = read_tensor(path2, i ? "b.weight" : "a.weight", &format, dims, &n);
+        assert_memory_equal(y, x, sizeof x);
+        test_free(y);
+        unlink(parts[i]);
+    }
+}
+
 struct watched {
     uint64_t done, total, most; // most: bytes until it says no; 0: never
     int n;
@@ -403,8 +443,10 @@ static void test_quantize_watched(void **state) {
     struct hearth_error err;
     struct watched w = {.most = 0};
     struct ht_gguf_writer *writer;
-    float *x = test_calloc(4 * N, sizeof *x);
+    float *x = test_calloc(2 * N, sizeof *x);
     char tmp[600];
+    for (size_t i = 0; i < 2 * N; i++)
+        x[i] = (float)(i * 2654435761u >> 20 & 2047) - 1024; // F16 has all
     assert_int_equal(ht_gguf_writer_create(&writer, &err), HEARTH_OK);
     ht_gguf_put_tensor(writer, "a.weight", HT_F32, 2, (const uint64_t[]){1024, 2048, 1, 1}, x);
     ht_gguf_put_tensor(writer, "b.weight", HT_F32, 1, (const uint64_t[]){2 * N, 1, 1, 1}, x);
@@ -416,6 +458,16 @@ static void test_quantize_watched(void **state) {
     assert_int_equal(w.total, 2 * N * 2 + 2 * N * 4);
     assert_int_equal(w.done, w.total);
     assert_true(w.n > 4);
+    for (int i = 0; i < 4; i++) { // larger than what is written at once, and made at once
+        const char *format;
+        uint64_t dims[4];
+        size_t n;
+        float *y =
+            read_tensor(i < 2 ? path : path2, i % 2 ? "a.weight" : "b.weight", &format, dims, &n);
+        assert_int_equal(n, 2 * N);
+        assert_memory_equal(y, x, n * sizeof *x);
+        test_free(y);
+    }
     struct stat before, after;
     assert_int_equal(stat(path2, &before), 0);
     assert_int_equal(before.st_mode & 0777, 0640);
@@ -613,6 +665,7 @@ int main(void) {
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_quantize_vectors),
         cmocka_unit_test(test_quantize_large),
+        cmocka_unit_test(test_quantize_split),
         cmocka_unit_test(test_quantize_watched),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_no_memory),

@@ -241,6 +241,19 @@ static void ends(void **state) {
     assert_false(ht_tokenizer_is_end(t, sep));
     ht_tokenizer_free(t);
     make_free(m);
+    // by key alone
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    for (size_t i = 0; i < 3; i++) {
+        m = make_bpe("gpt-2");
+        t = NULL;
+        int32_t turn = make_name(m, "(turn)", 3);
+        make_key(m, keys[i], HT_GGUF_U32, turn);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_true(ht_tokenizer_is_end(t, turn));
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
     // a message among several is no end
     m = make_bpe("gpt-2");
     t = NULL;
