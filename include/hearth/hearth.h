@@ -450,8 +450,9 @@ struct hearth_ceilings {
     double slowest_thread;
 };
 // Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and what it takes to fill 64 MB
-// or four times the last cache at least, longest the first time; for that time a buffer of
-// 256 MB or eight times the last cache, at most 2 GB and a quarter of the memory that is available.
+// or four times the last caches at least, longest the first time; for that time a buffer of 256 MB
+// or eight times those caches, at most 2 GB or twice them, and a quarter of the memory that is
+// available. E_NOMEM where that is less than 64 MB.
 // Of the options those of backend, level, threads and mask count. Other programs that run now lower
 // the numbers.
 // E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that quarter is below 64 MB.

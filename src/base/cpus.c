@@ -122,10 +122,12 @@ static long long cpu_number(const char *root, int cpu, const char *file) {
     return v > 0 ? v : 0;
 }
 
-// Is this CPU the first of the allowed ones of its core? "0,64" and "0-1,8" are lists of siblings.
-static bool is_first_sibling(const char *root, int cpu, const cpu_set_t *allowed) {
+#define SIBLINGS "topology/thread_siblings_list"
+
+// Is this CPU the first of the allowed ones of its list? "0,64" and "0-1,8" are such lists.
+static bool is_first_of(const char *root, int cpu, const char *list, const cpu_set_t *allowed) {
     char text[512];
-    if (!read_cpu_text(root, cpu, "topology/thread_siblings_list", text, sizeof text)) return true;
+    if (!read_cpu_text(root, cpu, list, text, sizeof text)) return true;
     for (const char *c = text; *c >= '0' && *c <= '9';) {
         char *end;
         long from = strtol(c, &end, 10), to = *end == '-' ? strtol(end + 1, &end, 10) : from;
@@ -167,14 +169,42 @@ void ht_cpus_cores(const char *root, const cpu_set_t *allowed, int *n_cores, int
     int cores[CPU_SETSIZE], n = 0;
     long long speed[CPU_SETSIZE];
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET((size_t)cpu, allowed) && is_first_sibling(root, cpu, allowed))
+        if (CPU_ISSET((size_t)cpu, allowed) && is_first_of(root, cpu, SIBLINGS, allowed))
             cores[n++] = cpu;
     *n_cores = *n_fast = n > 0 ? n : 1;
     if (n < 2) return;
-    if (speeds_of(root, "cpu_capacity", cores, n, speed))
+    // Since Linux 6.16 x86 has capacities, too, all alike unless its driver sets them.
+    if (speeds_of(root, "cpu_capacity", cores, n, speed) && speed[0] != speed[n - 1])
         *n_fast = best_pace(speed, n);
     else if (speeds_of(root, "cpufreq/cpuinfo_max_freq", cores, n, speed))
         *n_fast = within_15_percent(speed, n);
+}
+
+uint64_t ht_cpus_last_caches(const char *root, const cpu_set_t *allowed) {
+    uint64_t sum = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char text[64], *end;
+        if (!CPU_ISSET((size_t)cpu, allowed) ||
+            !is_first_of(root, cpu, "cache/index3/shared_cpu_list", allowed) ||
+            !read_cpu_text(root, cpu, "cache/index3/size", text, sizeof text))
+            continue;
+        unsigned long long n = strtoull(text, &end, 10); // "32768K"
+        unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+        if (n < (1ull << 40) >> shift) sum += n << shift;
+    }
+    return sum;
+}
+
+uint64_t ht_cpus_last_caches_now(void) {
+    cpu_set_t mask;
+    uint64_t n = 0;
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
+        n = ht_cpus_last_caches("/sys/devices/system/cpu", &mask);
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    long said = n ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
+    if (said > 0) n = (uint64_t)said;
+#endif
+    return n;
 }
 
 void ht_cpus_get(struct ht_cpus *out) {

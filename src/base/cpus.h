@@ -18,9 +18,16 @@ int ht_cpus_quota(const char *root, const char *groups);
 //   cpuN/topology/thread_siblings_list   absent: a core of its own
 //   cpuN/cpu_capacity                    threads have equal shares, so the slowest sets the pace:
 //                                        the fastest n cores with the largest n * slowest
-//   cpuN/cpufreq/cpuinfo_max_freq        where there is no capacity: within 15 % of the highest
+//   cpuN/cpufreq/cpuinfo_max_freq        where there is no capacity, or all have the same: within
+//                                        15 % of the highest
 // Where a core says neither, all are fast. Both at least 1.
 void ht_cpus_cores(const char *root, const cpu_set_t *allowed, int *n_cores, int *n_fast);
+
+// Bytes of the third-level caches that the allowed CPUs have, each counted once, from
+//   cpuN/cache/index3/size, cpuN/cache/index3/shared_cpu_list
+// 0: not known. The second one: of the calling thread's, or what the C library says.
+uint64_t ht_cpus_last_caches(const char *root, const cpu_set_t *allowed);
+uint64_t ht_cpus_last_caches_now(void);
 
 struct ht_cpus {
     int n_online, n_affinity; // the second of the calling thread

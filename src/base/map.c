@@ -14,7 +14,7 @@
 #include "base/mem.h"
 
 static const char *why(int code, char text[128]) {
-    return strerror_r(code, text, 128); // the GNU one: _GNU_SOURCE is set
+    return ht_error_text(code, text, 128);
 }
 
 static enum hearth_status fail_open(struct hearth_error *err, const char *path, int code) {

@@ -76,7 +76,8 @@ bool ht_pages_touch(void *p, size_t n_bytes) {
     if (!ht_align_size(n_bytes ? n_bytes : 1, small_page, &n)) return false;
 #ifdef MADV_POPULATE_WRITE
     if (madvise(p, n, MADV_POPULATE_WRITE) == 0) return true;
-    if (errno != EINVAL) return false; // else a Linux before 5.14, which does not know of it
+    // Else a Linux before 5.14, or a filter of system calls, which do not know of it.
+    if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) return false;
 #endif
     for (size_t i = 0; i < n; i += 4096) ((volatile char *)p)[i] = 0;
     return true;

@@ -112,3 +112,12 @@ enum hearth_status ht_fail_nomem(struct hearth_error *err, size_t n_bytes, const
     return ht_fail(err, HEARTH_E_NOMEM, "out of memory: %zu bytes for %s could not be had", n_bytes,
                    what);
 }
+
+const char *ht_error_text(int code, char *buf, size_t n_buf) {
+#if defined(__GLIBC__) // its own strerror_r, since _GNU_SOURCE is set; else POSIX's
+    return strerror_r(code, buf, n_buf);
+#else
+    if (strerror_r(code, buf, n_buf) != 0) snprintf(buf, n_buf, "error %d", code);
+    return buf;
+#endif
+}

@@ -30,6 +30,9 @@ enum hearth_status ht_fail_v(struct hearth_error *err, enum hearth_status status
 enum hearth_status ht_fail_in(struct hearth_error *err, enum hearth_status status, const char *fmt,
                               ...) HT_PRINTF(3, 4);
 
+// What the system calls an errno; in buf, or a constant.
+const char *ht_error_text(int code, char *buf, size_t n_buf);
+
 // The usual sentence for memory that could not be had. Returns HEARTH_E_NOMEM.
 enum hearth_status ht_fail_nomem(struct hearth_error *err, size_t n_bytes, const char *what);
 

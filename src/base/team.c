@@ -10,6 +10,7 @@
 // The end of a region is a barrier too: the caller is one of the team.
 #include "base/team.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -163,10 +164,24 @@ static void dismiss(struct ht_team *t, int n_workers) {
     for (int i = 0; i < n_workers; i++) pthread_join(t->workers[i].thread, NULL);
 }
 
+// With a stack of its own size: by default each takes what the shell's limit says, often 8 MB of
+// addresses. Kernels take less than 100 KB of it.
+static int create_thread(struct worker *w) {
+    pthread_attr_t attr;
+    int code = pthread_attr_init(&attr);
+    if (code == 0) {
+        code = pthread_attr_setstacksize(&attr, (size_t)1 << 20);
+        if (code == 0) code = pthread_create(&w->thread, &attr, worker_main, w);
+        pthread_attr_destroy(&attr);
+    }
+    // A program may have more thread-local storage than that.
+    return code == EINVAL ? pthread_create(&w->thread, NULL, worker_main, w) : code;
+}
+
 static int start_worker(struct ht_team *t, int i, const int *cpus) {
     struct worker *w = &t->workers[i];
     *w = (struct worker){.team = t, .index = i + 1};
-    int code = pthread_create(&w->thread, NULL, worker_main, w);
+    int code = create_thread(w);
     if (code == 0 && cpus) bind_to(w->thread, cpus[w->index]); // was possible for the caller
     if (code == 0) {
         char name[16];
@@ -206,7 +221,7 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
         ht_free(t);
         char text[128];
         return ht_fail(err, HEARTH_E_LIMIT, "thread %d of %d could not be started: %s",
-                       n_started + 2, n, strerror_r(code, text, sizeof text));
+                       n_started + 2, n, ht_error_text(code, text, sizeof text));
     }
     *out = t;
     return HEARTH_OK;
@@ -223,7 +238,7 @@ static enum hearth_status try_cpus(const int *cpus, int n, struct hearth_error *
     int bad = -1, code = pthread_getaffinity_np(pthread_self(), sizeof before, &before);
     if (code)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "threads cannot be bound to CPUs here: %s",
-                       strerror_r(code, text, sizeof text));
+                       ht_error_text(code, text, sizeof text));
     for (int i = 0; i < n && bad < 0; i++)
         if (!bind_to(pthread_self(), cpus[i])) bad = cpus[i];
     pthread_setaffinity_np(pthread_self(), sizeof before, &before);

@@ -70,10 +70,13 @@ static uint64_t groups_leave(const char *dir, const char *group, bool v2, bool a
     if (n < 0 || (size_t)n >= sizeof path) return least;
     for (;;) {
         if (strcmp(path, "/") == 0) path[0] = 0;
-        uint64_t leaves = v2 ? group_leaves(dir, path, "memory.max", "memory.current", "", allowed)
-                             : group_leaves(dir, path, "memory.limit_in_bytes",
-                                            "memory.usage_in_bytes", "total_", allowed);
-        if (leaves < least) least = leaves;
+        static const char *const limits[] = {"memory.max", "memory.high"}; // beyond: slowed down
+        for (int i = 0; i < (v2 ? 2 : 1); i++) {
+            uint64_t leaves = v2 ? group_leaves(dir, path, limits[i], "memory.current", "", allowed)
+                                 : group_leaves(dir, path, "memory.limit_in_bytes",
+                                                "memory.usage_in_bytes", "total_", allowed);
+            if (leaves < least) least = leaves;
+        }
         char *slash = strrchr(path, '/');
         if (!slash) return least;
         *slash = 0;

@@ -2,8 +2,8 @@
 // The ceilings of the machine for threads such as an engine would have: a backend is opened for as
 // long as its measurement takes. Any thread; keeps nothing.
 #include <inttypes.h>
-#include <unistd.h>
 
+#include "base/cpus.h"
 #include "engine/engine_internal.h"
 
 #define BUFFER_BYTES     (256ull << 20)
@@ -28,14 +28,11 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
     if ((status = ht_check_budget(budget_ms, err))) return status;
     if (!ops->ceilings)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", ops->name);
-    uint64_t cache = 0, available = ht_engine_available(NULL);
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    long said = sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
-    if (said > 0) cache = (uint64_t)said;
-#endif
-    // Well beyond the last cache, but no burden on a small machine or group.
+    uint64_t cache = ht_cpus_last_caches_now(), available = ht_engine_available(NULL);
+    // Well beyond the last caches, but no burden on a small machine or group.
     uint64_t most = larger(BUFFER_BYTES, cache * 8), least = larger(MIN_BUFFER_BYTES, cache * 4);
-    if (most > MAX_BUFFER_BYTES) most = MAX_BUFFER_BYTES;
+    uint64_t limit = larger(MAX_BUFFER_BYTES, cache * 2);
+    if (most > limit) most = limit;
     if (most > available / 4) most = available / 4;
     if (most < MIN_BUFFER_BYTES)
         return ht_fail(err, HEARTH_E_NOMEM,

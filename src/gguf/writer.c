@@ -411,7 +411,7 @@ static enum hearth_status fail_io(struct hearth_error *err, const char *path, co
                                   int code) {
     char text[128];
     return ht_fail(err, HEARTH_E_IO, "%s: %s: %s", path, what,
-                   strerror_r(code, text, sizeof(text))); // the GNU one: _GNU_SOURCE is set
+                   ht_error_text(code, text, sizeof(text)));
 }
 
 // Makes the rename itself last; a file system that cannot sync a directory is not an error.

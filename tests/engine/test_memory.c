@@ -123,6 +123,8 @@ static void test_version_2(void **state) {
     put("cg/memory.max", "1200000\n"); // seen from inside a container, the root is ours
     put("cg/memory.current", "1100000\n");
     assert_int_equal(available(), 100000);
+    put("cg/a/b/memory.high", "20500\n"); // beyond it a group is slowed down
+    assert_int_equal(available(), 20000);
     put("cg/memory.current", "1300000\n");
     assert_int_equal(available(), 0);
 }

@@ -306,6 +306,27 @@ static void expect_cores(const char *root, unsigned allowed, int n_cores, int n_
                  n_cores, n_fast);
 }
 
+// Each cache once, of the CPUs that are allowed.
+static void test_last_caches(void **state) {
+    (void)state;
+    static const char *const lists[] = {"0-1", "0-1", "2-3", "2-3"};
+    char root[200], name[60];
+    cpu_set_t set;
+    snprintf(root, sizeof root, "%s/caches", dir);
+    CPU_ZERO(&set);
+    CPU_SET(1, &set);
+    assert_true(ht_cpus_last_caches(root, &set) == 0);
+    for (int cpu = 0; cpu < 4; cpu++) {
+        snprintf(name, sizeof name, "caches/cpu%d/cache/index3/shared_cpu_list", cpu);
+        write_text(name, lists[cpu]);
+        snprintf(name, sizeof name, "caches/cpu%d/cache/index3/size", cpu);
+        write_text(name, cpu < 2 ? "32768K\n" : "1M");
+    }
+    assert_true(ht_cpus_last_caches(root, &set) == 32 << 20);
+    for (size_t cpu = 0; cpu < 4; cpu++) CPU_SET(cpu, &set);
+    assert_true(ht_cpus_last_caches(root, &set) == 33 << 20);
+}
+
 static void test_cores(void **state) {
     (void)state;
     expect_cores("/nowhere", 0xff, 8, 8); // nothing known: a core each, all fast
@@ -345,6 +366,15 @@ static void test_cores(void **state) {
     // Capacity goes before frequency; a core that lacks it lets frequency decide; neither: all.
     static const char *const both_lines[] = {"0 1024 1000", "1 1024 9000", "2 100 9000", NULL};
     expect_cores(fake_cpus("both", both_lines), 7, 3, 2);
+    // All the same says nothing: frequency decides. (Hybrid x86 since Linux 6.16.)
+    static const char *const same_lines[] = {"0-1 1024 5200000",
+                                             "0-1 1024 5200000",
+                                             "2-3 1024 5000000",
+                                             "2-3 1024 5000000",
+                                             "4 1024 3900000",
+                                             "5 1024 3900000",
+                                             NULL};
+    expect_cores(fake_cpus("same", same_lines), 0x3f, 4, 2);
     static const char *const half_lines[] = {"0 1024 1000", "1 - 9000", "2 100 9000", NULL};
     expect_cores(fake_cpus("half", half_lines), 7, 3, 2);
     static const char *const none_lines[] = {"0 1024 -", "1 - 9000", "x 0 nonsense", NULL};
@@ -410,17 +440,12 @@ static void test_default_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mem),
-        cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_map_refuses),
-        cmocka_unit_test(test_map_reads),
-        cmocka_unit_test(test_map_copies),
-        cmocka_unit_test(test_map_in_memory),
-        cmocka_unit_test(test_quota_v2),
-        cmocka_unit_test(test_quota_v1),
-        cmocka_unit_test(test_cores),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_default_threads),
+        cmocka_unit_test(test_mem),         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_map_refuses), cmocka_unit_test(test_map_reads),
+        cmocka_unit_test(test_map_copies),  cmocka_unit_test(test_map_in_memory),
+        cmocka_unit_test(test_quota_v2),    cmocka_unit_test(test_quota_v1),
+        cmocka_unit_test(test_cores),       cmocka_unit_test(test_last_caches),
+        cmocka_unit_test(test_masks),       cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);
 }
