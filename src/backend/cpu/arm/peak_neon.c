@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The ceilings of level neon: f32 by fmla; codes as the linear kernels multiply them, in 16 bits,
 // pairs added in 16, pairs of those in 32. No state; any thread.
+#define HT_PEAK_SUMS 20 // of 32 registers: some cores want 16 (Apple) or 18 (A64FX)
+
 #include <arm_neon.h>
 
 #include "backend/cpu/peak.h"

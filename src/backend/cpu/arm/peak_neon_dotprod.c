@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The ceiling of level neon_dotprod beside those of neon: codes by sdot. No state; any thread.
+#define HT_PEAK_SUMS 20 // of 32 registers: some cores want 16 (Apple) or 18 (A64FX)
+
 #include <arm_neon.h>
 
 #include "backend/cpu/peak.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The ceilings of level neon_i8mm beside those of neon_dotprod: codes by smmla (2 x 8 times 8 x 2),
 // bf16 by bfmmla (2 x 4 times 4 x 2). No state; any thread.
+#define HT_PEAK_SUMS 20 // of 32 registers: some cores want 16 (Apple) or 18 (A64FX)
+
 #include <arm_neon.h>
 
 #include "backend/cpu/peak.h"

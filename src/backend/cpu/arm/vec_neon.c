@@ -56,9 +56,9 @@ static INLINE void v_store_n(float *y, struct v16 v, uint32_t n) {
 static INLINE struct v16 v_load_f16(const uint16_t *h) {
     uint16x8_t l = vld1q_u16(h), m = vld1q_u16(h + 8);
     return wrap(vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(l))),
-                vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(l))),
+                vcvt_high_f32_f16(vreinterpretq_f16_u16(l)),
                 vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(m))),
-                vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(m))));
+                vcvt_high_f32_f16(vreinterpretq_f16_u16(m)));
 }
 static INLINE void v_store_f16(uint16_t *h, struct v16 v) {
     vst1_u16(h, vreinterpret_u16_f16(vcvt_f16_f32(v.a)));
@@ -180,10 +180,16 @@ static INLINE float v_sum(struct v16 x) {
     float32x2_t h = vadd_f32(vget_low_f32(q), vget_high_f32(q));
     return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);
 }
+// ht_max16, in its order.
+static INLINE float32x4_t more(float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
 static INLINE float v_most(struct v16 x) {
-    float t[16];
-    v_store(t, x);
-    return ht_max16(t, 16);
+    float32x4_t least = vdupq_n_f32(-INFINITY);
+    float32x4_t m = more(x.c, more(x.a, least)), n = more(x.d, more(x.b, least));
+    m = more(n, m);
+    m = more(vextq_f32(m, m, 2), m);
+    return vgetq_lane_f32(more(vextq_f32(m, m, 1), m), 0);
 }
 
 // ---- 16-bit numbers (vec_i16.h)

@@ -14,6 +14,19 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 }
 #define dot4_small dot4
 
+// Eight codes of activations at once, the first four or the second multiplied by a word each.
+typedef int8x8_t codes8;
+INLINE codes8 load_codes8(const int8_t *q) {
+    return vld1_s8(q);
+}
+INLINE vi dot4_first(vi acc, vi code, codes8 q) {
+    return (vi)vdotq_lane_s32((int32x4_t)acc, (int8x16_t)code, q, 0);
+}
+INLINE vi dot4_second(vi acc, vi code, codes8 q) {
+    return (vi)vdotq_lane_s32((int32x4_t)acc, (int8x16_t)code, q, 1);
+}
+#define DOT4_BY_LANE 1
+
 #include "backend/cpu/linear/q8.h"
 
 const struct ht_linear_kernels ht_linear_neon_dotprod = {
