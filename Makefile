@@ -21,7 +21,7 @@ build: deps
 	@cmake --build "$(BUILD)" -j $(JOBS)
 
 run: build
-	@printf '%s' "$(PROMPT)"; "$(BUILD)/hearth" run $(MODEL) -p "$(PROMPT)"
+	@printf '%s' "$(PROMPT)"; "$(BUILD)/hearth" run $(if $(MODEL),"$(MODEL)") -p "$(PROMPT)"
 
 # One more than there are cores, since some tests mostly wait.
 test: build
@@ -29,7 +29,7 @@ test: build
 	tools/test_counts.py "$(BUILD)"; exit $$rc
 
 bench: build
-	@"$(BUILD)/hearth" bench $(or $(MODEL),data/spark.gguf)
+	@"$(BUILD)/hearth" bench "$(or $(MODEL),data/spark.gguf)"
 
 check: build
 	@tools/check_format

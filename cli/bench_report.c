@@ -124,9 +124,10 @@ static void json_steps(const struct test *t) {
         json_text("role", k->role);
         printf(", ");
         json_text("formats", k->formats);
-        printf(", \"n_steps\": %" PRIu64 ", \"seconds\": %.9f, \"time_share\": %.6f, "
-               "\"bytes\": %.0f, \"macs\": %.0f",
-               k->n_steps, s, total > 0 ? s / total * 1e9 : 0, k->bytes, k->macs);
+        printf(", \"n_steps\": %" PRIu64 ", \"seconds\": %.9f, \"time_share\": %.6f", k->n_steps, s,
+               total > 0 ? s / total * 1e9 : 0);
+        if (k->bytes > 0 || t->bytes > 0) printf(", \"bytes\": %.0f", k->bytes);
+        printf(", \"macs\": %.0f", k->macs);
         if (s > 0 && k->bytes > 0) {
             printf(", \"bytes_s\": %.0f, \"read_share\": %.6f", k->bytes / s,
                    k->bytes / s / t->steps_beside.read_bytes_s);

@@ -212,14 +212,15 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
     return code;
 }
 
-// Takes from a what b did; times may have come out the other way round.
+// Takes from a what b did; times may have come out the other way round. Bytes are read once a pass,
+// so the weights would drop out with the passes that both need: none are told.
 static void subtract_work(struct kinds *a, const struct kinds *b) {
     for (size_t i = 0; i < a->n && i < b->n; i++) {
         struct hearth_step_kind *x = &a->items[i];
         const struct hearth_step_kind *y = &b->items[i];
         x->n_steps -= y->n_steps < x->n_steps ? y->n_steps : x->n_steps;
         x->ns -= y->ns < x->ns ? y->ns : x->ns;
-        x->bytes = x->bytes > y->bytes ? x->bytes - y->bytes : 0;
+        x->bytes = 0;
         x->macs = x->macs > y->macs ? x->macs - y->macs : 0;
         x->int8_load = x->int8_load > y->int8_load ? x->int8_load - y->int8_load : 0;
         x->i16_load = x->i16_load > y->i16_load ? x->i16_load - y->i16_load : 0;
@@ -228,9 +229,7 @@ static void subtract_work(struct kinds *a, const struct kinds *b) {
     }
 }
 
-// A prompt behind a depth takes what both take together less what the depth takes alone. Bytes are
-// read once a pass, so of those the weights would drop out with the passes that both need, and they
-// are not told.
+// A prompt behind a depth takes what both take together less what the depth takes alone.
 static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
                     struct result *r) {
     struct result deep = {.bare = true};
@@ -241,7 +240,6 @@ static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool t
     r->n_tokens = (double)t->n * t->seqs;
     r->seconds -= deep.seconds;
     subtract_work(&r->work, &deep.work);
-    for (size_t i = 0; t->depth && i < r->work.n; i++) r->work.items[i].bytes = 0;
     return code;
 }
 

@@ -52,8 +52,7 @@ static const struct option engine_options_[] = {
      "positions of a sequence: prompt and generated tokens together"},
     {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "i16|f16|f32|bf16|q8_0", NULL,
      "number format of keys and values: i16 (16-bit whole numbers, the fastest for prompts), f16, "
-     "f32, "
-     "bf16 or q8_0 (half as large, faster behind long contexts, a little less exact)"},
+     "f32, bf16 or q8_0 (half as large, faster behind long contexts, a little less exact)"},
     {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
      "tokens of one pass at most"},
     {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,

@@ -19,7 +19,7 @@ struct eval {
     size_t n_tokens;
     int32_t n_vocab;
     FILE *out;             // NULL: not written
-    char *target;          // OUT with its links followed; NULL: no regular file, written into
+    char *target;          // OUT with its links followed; NULL: written into
     char *tmp;             // what is written first, in its place
     struct text reference; // data NULL: not compared
     uint32_t next;         // position that comes next
@@ -172,8 +172,13 @@ static int check_output(const struct args *a) {
     return EXIT_FINE;
 }
 
+// The name of a descriptor that is open already: whoever opened it reads from that.
+static bool is_descriptor(const char *name) {
+    return strncmp(name, "/dev/fd/", 8) == 0 || strncmp(name, "/proc/", 6) == 0;
+}
+
 // Half a file would look like a whole one, so OUT appears when all is in OUT.tmp; where OUT is a
-// link, the file that it leads to. A pipe or a device is written into.
+// link, the file that it leads to. A pipe, a device, and what is open already is written into.
 static int open_output(struct eval *e) {
     struct stat there;
     const char *name = e->a->logits;
@@ -181,7 +186,7 @@ static int open_output(struct eval *e) {
     bool is_new = stat(name, &there) != 0;
     if (is_new && lstat(name, &there) == 0)
         return fail("%s: is a link that leads nowhere: %s", name, strerror(errno));
-    if (is_new || S_ISREG(there.st_mode)) {
+    if (is_new || (S_ISREG(there.st_mode) && there.st_nlink > 0 && !is_descriptor(name))) {
         e->target = is_new ? strdup(name) : realpath(name, NULL);
         size_t n = e->target ? strlen(e->target) + 5 : 0;
         e->tmp = n ? malloc(n) : NULL;
@@ -200,10 +205,11 @@ static int open_output(struct eval *e) {
 }
 
 static int close_output(struct eval *e, int code) {
-    bool synced = !e->out || !e->tmp || code || (fflush(e->out) == 0 && fsync(fileno(e->out)) == 0);
-    if (e->out && (fclose(e->out) != 0 || !synced) && !code) {
-        code = fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
-    }
+    int why = 0;
+    if (e->out && e->tmp && !code && (fflush(e->out) != 0 || fsync(fileno(e->out)) != 0))
+        why = errno;
+    if (e->out && fclose(e->out) != 0 && !why) why = errno;
+    if (why && !code) code = fail("%s: cannot be written: %s", e->a->logits, strerror(why));
     if (e->out && e->tmp && !code && rename(e->tmp, e->target) != 0) {
         code = fail("%s: cannot be replaced: %s", e->a->logits, strerror(errno));
     }

@@ -358,8 +358,8 @@ struct hearth_request_options {
 HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);
 
 // Queues a sequence: tokens are copied. E_CONTEXT_FULL if the prompt does not fit n_ctx, E_ARG for
-// an empty prompt, a token outside the vocabulary or an option out of range, E_STATE after the
-// engine has failed, E_NOMEM. More than n_seqs wait their turn.
+// an empty prompt, a token outside the vocabulary or an option out of range, E_STATE as from
+// hearth_engine_step, E_NOMEM. More than n_seqs wait their turn.
 HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                  const struct hearth_request_options *o, hearth_request **out,
                                  struct hearth_error *err);
@@ -452,10 +452,9 @@ struct hearth_ceilings {
 // Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and what it takes to fill 64 MB
 // or four times the last caches at least, longest the first time; for that time a buffer of 256 MB
 // or eight times those caches, at most 2 GB or twice them, and a quarter of the memory that is
-// available. E_NOMEM where that is less than 64 MB.
-// Of the options those of backend, level, threads and mask count. Other programs that run now lower
-// the numbers.
-// E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that quarter is below 64 MB.
+// available. Of the options those of backend, level, threads and mask count. Other programs that
+// run now lower the numbers. E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that
+// quarter is below 64 MB.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                    struct hearth_ceilings *out, struct hearth_error *err);
 

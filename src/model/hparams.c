@@ -91,7 +91,8 @@ static void read_vocab(struct ht_build *b) {
                       b->arch, n, b->hp.n_vocab);
 }
 
-// What makes one vector or score of a text takes the place of next tokens (llama.cpp's numbers).
+// Refuses models that give one vector or score of a text instead of next tokens. The numbers are
+// those of llama.cpp's enum llama_pooling_type.
 static void refuse_pooling(struct ht_build *b) {
     static const char *const kinds[] = {"none", "mean", "cls", "last", "rank"};
     char key[160];
@@ -177,9 +178,9 @@ void ht_read_window(struct ht_build *b) {
     if (!b->status && b->hp.window != 0 && b->hp.window < b->hp.n_ctx_train &&
         ht_gguf_find(b->g, key))
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "%s says that some layers have no window; only one that all layers use is "
-                      "supported",
-                      key);
+                      "%s is there, so which layers use the window of %" PRIu32 " is not known; "
+                      "only one that all use is supported",
+                      key, b->hp.window);
 }
 
 void ht_refuse_window(struct ht_build *b) {

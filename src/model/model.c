@@ -50,19 +50,24 @@ static void count_weights(struct ht_model *m, const struct ht_build *b) {
     }
 }
 
+static enum hearth_status refuse_adapter(const struct ht_gguf *g, struct hearth_error *err) {
+    static const char adapter[] = "adapter";
+    struct ht_str type = {"", 0};
+    enum hearth_status st = ht_gguf_get_str(g, "general.type", false, &type, err);
+    if (st || type.len != sizeof adapter - 1 || memcmp(type.data, adapter, type.len) != 0)
+        return st;
+    return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                   "%s: general.type is adapter: the file holds changes to a model's weights "
+                   "(LoRA), which are not supported, and no model",
+                   ht_gguf_name(g));
+}
+
 static enum hearth_status find_arch(const struct ht_gguf *g, const struct ht_arch **out,
                                     struct hearth_error *err) {
     struct ht_str name;
-    static const char adapter[] = "adapter";
-    struct ht_str type = {"", 0};
     enum hearth_status st = ht_gguf_get_str(g, "general.architecture", true, &name, err);
-    if (!st) st = ht_gguf_get_str(g, "general.type", false, &type, err);
+    if (!st) st = refuse_adapter(g, err);
     if (st) return st;
-    if (type.len == sizeof adapter - 1 && memcmp(type.data, adapter, type.len) == 0)
-        return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "%s: general.type is adapter: the file holds changes to a model's weights "
-                       "(LoRA), which are not supported, and no model",
-                       ht_gguf_name(g));
     *out = ht_arch_find(name.data, name.len);
     if (*out) return HEARTH_OK;
     return ht_fail(

@@ -91,7 +91,7 @@ class Eval(WithModel):
     def test_repacked_experts(self):
         """Experts in a format that is repacked, which no golden model has: the same bytes."""
         copy, args = self.path("experts.gguf"), ["--tokens", "@" + tiny.shared("golden", "archs", "tokens.txt")]
-        tiny.need_repacking()
+        tiny.need_repacking(self.model)
         for arch in ("llama-moe", "qwen3moe-moe"):
             for kind in ("Q8_0", "F16"):
                 self.ok("quantize", tiny.shared("golden", "archs", arch + ".gguf"), copy, "--type", kind)
@@ -126,6 +126,11 @@ class Eval(WithModel):
         code, _, err = tiny.hearth("eval", self.model, "--tokens", "1,2", "--logits", self.path("lost"))
         self.assertEqual(code, 1)
         self.assertIn("is a link that leads nowhere", err)
+        with open(self.path("open"), "w+b") as f:  # what is open already is written into
+            fd = f.fileno()
+            subprocess.run([tiny.HEARTH, "eval", self.model, "--tokens", "1,2", "--logits", "/dev/fd/%d" % fd],
+                           pass_fds=[fd], check=True, stdout=subprocess.DEVNULL)
+            self.assertEqual(os.fstat(fd).st_size, 2 * 260 * 4)
         copy = self.path("copy.gguf")  # the model itself
         with open(self.model, "rb") as a, open(copy, "wb") as b:
             b.write(a.read())
@@ -178,7 +183,6 @@ class Eval(WithModel):
         code, _, err = tiny.hearth("eval", self.model, "--file", "-", stdin=b"short")
         self.assertEqual(code, 1)
         self.assertIn("6 tokens do not fill a window of 512", err)
-
 
     def test_end_left_off(self):
         """An end token that the file adds behind texts is left off a prompt, also where it is the begin token too."""
@@ -276,7 +280,6 @@ class Quantize(WithModel):
             self.assertEqual(formats["blk.0.attn_norm.weight"], "F32")
             self.assertEqual(d["metadata"]["tokenizer.ggml.merges"]["value"], ["h e", "t h"])
 
-
     def test_interrupt(self):
         """Called off, it leaves nothing. (The signal is there before the program can look.)"""
         big, copy = self.path("big.gguf"), self.path("called-off.gguf")
@@ -292,7 +295,6 @@ class Quantize(WithModel):
         _, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, err), (130, b""))
         self.assertFalse(os.path.exists(copy) or os.path.exists(copy + ".tmp"))
-
 
     def test_batch(self):
         """A pass of fewer tokens takes less memory."""

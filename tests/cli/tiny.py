@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -27,16 +28,17 @@ def shared(*path):
     return full
 
 
-def need_repacking():
+def need_repacking(model):
     """Skips the test where this machine's level has no kernels for repacked weights: what it says of that itself is
     what is tested."""
-    level = re.search(r", cpu (\w+)", hearth("run", "-p", "x", "-n", 1)[2]).group(1)
+    level = re.search(r", cpu (\w+)", hearth("run", model, "-p", "x", "-n", 1)[2]).group(1)
     if level not in ("avx2", "avx2vnni", "avx512vnni", "avx512bf16", "amx"):
         raise unittest.SkipTest("level %s does not repack" % level)
 
 
 def main():
     """Runs the tests of the calling file; exit code 77 where all were skipped."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored, whoever started the tests
     result = unittest.main(exit=False, verbosity=1).result
     for _, why in result.skipped:
         print("skipped: %s" % why)

@@ -155,7 +155,7 @@ static const struct bad_case bad_cases[] = {
      {{TINY_U32, "llama.attention.sliding_window", .u = 16},
       {TINY_U32, "llama.attention.sliding_window_pattern", .u = 2}},
      UNSUPPORTED,
-     "llama.attention.sliding_window_pattern says that some layers have no window"},
+     "llama.attention.sliding_window_pattern is there, so which layers use the window of 16"},
     {"qwen2",
      {{TINY_U32, "qwen2.attention.sliding_window", .u = 16}},
      UNSUPPORTED,

@@ -70,8 +70,8 @@ static bool page_by_page(const struct ht_linear_kernels *k, const struct ht_line
 void ht_set_asks(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
                  struct ht_tile_args *t) {
     t->ask = t->n_tokens > 1 ? k->ask_more : k->ask_one;
-    if (t->ask == HT_ASK_SOME)
-        t->ask = ht_ask_some(job->format) ? HT_ASK_NEAR_ONCE : HT_ASK_NOTHING;
+    if (t->ask == HT_ASK_LISTED)
+        t->ask = ht_ask_listed(job->format) ? HT_ASK_NEAR_ONCE : HT_ASK_NOTHING;
     t->ask_pages = page_by_page(k, job);
     if (t->ask_pages) t->ask = job->format == HT_Q8_0 ? HT_ASK_NOTHING : HT_ASK_NEAR_ONCE;
 }

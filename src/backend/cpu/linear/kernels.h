@@ -93,10 +93,10 @@ typedef void ht_pack_fn(const struct ht_format_info *f, const uint8_t *w, size_t
 // What a stream of repacked weights asks for (ask.h): rows behind as well as what it reads soon,
 // the latter only, twice or once, or nothing, where the processor follows its one run of addresses
 // by itself, or does so but for those of some formats, which are asked for once.
-enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NEAR_ONCE, HT_ASK_NOTHING, HT_ASK_SOME };
+enum ht_ask { HT_ASK_BEHIND, HT_ASK_NEAR, HT_ASK_NEAR_ONCE, HT_ASK_NOTHING, HT_ASK_LISTED };
 
-// Whose runs HT_ASK_SOME asks for: measured on Zen 4 (docs/repacked.md).
-static inline bool ht_ask_some(enum ht_format f) {
+// Whose runs HT_ASK_LISTED asks for: measured on Zen 4 (docs/repacked.md).
+static inline bool ht_ask_listed(enum ht_format f) {
     return f == HT_Q4_0 || f == HT_Q2_K || f == HT_Q3_K;
 }
 

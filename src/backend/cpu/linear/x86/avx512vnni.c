@@ -29,7 +29,7 @@
 #define LIST(...)                                                                                  \
     { __VA_ARGS__ }
 
-// More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, of formats with few streams `few`, or
+// More tokens than `q4`, `q8`, of Q5_K and Q6_K `slow`, of repacked_list.h's others `few`, or
 // `floats` go through panels, which cost little to make.
 #define REPACKED_FORMATS(t32, t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,   \
                          few, floats, vbmi, ...)                                                   \
@@ -50,11 +50,12 @@
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
 // many tokens these streams take in passes, of Q4_0 and Q4_K, of Q8_0, of Q5_K and Q6_K, of those
-// with few streams, and of floats, its tiles of codes with a scale for each 32, how the names of
-// the packers of Q4_0 and Q4_K begin, and of those of repacked ones, and their tiles, what packs
-// and multiplies repacked Q8_0, how the names of some packers begin, whether its processors have
-// VBMI, how the names of its streams begin and how many tokens those take (q8.h), the stream of
-// F16, and how it computes BF16: bytes of an activation, what makes them, the rest, and repacked.
+// with streams of HT_REPACKED_MOST, and of floats, its tiles of codes with a scale for each 32, how
+// the names of the packers of Q4_0 and Q4_K begin, and of those of repacked ones, and their tiles,
+// what packs and multiplies repacked Q8_0, how the names of some packers begin, whether its
+// processors have VBMI, how the names of its streams begin and how many tokens those take (q8.h),
+// the stream of F16, and how it computes BF16: bytes of an activation, what makes them, the rest,
+// and repacked.
 #define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, few, floats,    \
               t32, t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, vbmi,  \
               stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                     \
@@ -92,8 +93,8 @@
           ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
 LEVEL_VNNI(ht_linear_avx512vnni, WITHOUT_VBMI);
 LEVEL_VNNI(ht_linear_avx512vnni_vbmi, WITH_VBMI); // of processors that have it: the same bits
-LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_SOME, HT_ASK_BEHIND, false, true, 16, 16, 16, 8,
-      ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
+LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_LISTED, HT_ASK_BEHIND, false, true, 16, 16, 16,
+      8, ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
       ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, stream, 8,
       16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
