@@ -227,7 +227,10 @@ HEARTH_API const char *hearth_kv_type_name(enum hearth_kv_type type);
 struct hearth_engine_options {
     const char *backend; // "cpu" (default) or "ref"
     // The kernels to use ("scalar", "avx2", "neon", ...), one of hearth_machine.levels; others get
-    // E_UNSUPPORTED, what is no name of any E_ARG, as all do on ref. NULL: the best there is
+    // E_UNSUPPORTED, what is no name of any E_ARG, as all do on ref. NULL: the best there is. Where
+    // a processor has AMX, looking for levels (here, in hearth_machine_get, memory_plan and the
+    // self-test) asks Linux for its tiles once and for all, of the whole process: signal stacks of
+    // less than some 11 KB (sigaltstack) are then refused
     const char *cpu_level;
     // At most 256. 0: the fast cores that the process and its control groups' quota may use, or all
     // of cpu_mask. Backend ref has one
@@ -268,7 +271,8 @@ struct hearth_memory { // bytes
                         // it already: a copied file, bytes of the caller, a file in /dev/shm;
                         // UINT64_MAX: not known
 };
-// What an engine with these options will use, computed from the header before anything is loaded.
+// What an engine with these options will use, computed from the header before anything is loaded;
+// its threads are started and sent home meanwhile, so it may fail as the engine's creation would.
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
                               struct hearth_memory *out, struct hearth_error *err);
 
