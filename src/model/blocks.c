@@ -13,7 +13,7 @@ void ht_block_logits(struct ht_build *b, uint32_t x) {
     uint32_t w = b->embedding;
     if (ht_has_weight(b, "output.weight"))
         w = ht_bind_matrix(b, "output.weight", b->hp.n_vocab, b->hp.dim);
-    uint32_t bias = ht_bind_optional_vector(b, "output.bias", b->hp.n_vocab);
+    uint32_t bias = ht_bind_bias(b, "output.bias", b->hp.n_vocab, false);
     b->logits = ht_add_linear(b, "logits", x, w, bias);
 }
 
@@ -70,13 +70,13 @@ uint32_t ht_block_swiglu(struct ht_build *b, uint32_t h) {
     uint32_t t[2]; // gate, up
     struct ht_linear_out l[2] = {{.name = "ffn_gate"}, {.name = "ffn_up"}};
     l[0].weight = ht_bind_matrix(b, "ffn_gate.weight", ffn, dim);
-    l[0].bias = ht_bind_optional_vector(b, "ffn_gate.bias", ffn);
+    l[0].bias = ht_bind_bias(b, "ffn_gate.bias", ffn, false);
     l[1].weight = ht_bind_matrix(b, "ffn_up.weight", ffn, dim);
-    l[1].bias = ht_bind_optional_vector(b, "ffn_up.bias", ffn);
+    l[1].bias = ht_bind_bias(b, "ffn_up.bias", ffn, false);
     ht_add_linears(b, h, l, 2, t);
     uint32_t y = ht_add_act_mul(b, "ffn_act", t[0], t[1], HT_ACT_SILU);
     uint32_t w = ht_bind_matrix(b, "ffn_down.weight", dim, ffn);
-    return ht_add_linear(b, "ffn_down", y, w, ht_bind_optional_vector(b, "ffn_down.bias", dim));
+    return ht_add_linear(b, "ffn_down", y, w, ht_bind_bias(b, "ffn_down.bias", dim, false));
 }
 
 // Softmax over all experts, the best n_used of them, their weights brought to a sum of 1.

@@ -186,10 +186,6 @@ bool ht_has_weight(const struct ht_build *b, const char *name) {
     return ht_gguf_find_tensor(b->g, full) != NULL;
 }
 
-uint32_t ht_bind_optional_vector(struct ht_build *b, const char *name, uint64_t n) {
-    return ht_bind_bias(b, name, n, false);
-}
-
 uint32_t ht_bind_bias(struct ht_build *b, const char *name, uint64_t n, bool required) {
     return required || ht_has_weight(b, name) ? ht_bind_vector(b, name, n) : HT_NONE;
 }

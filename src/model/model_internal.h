@@ -90,12 +90,10 @@ uint32_t ht_bind_matrix(struct ht_build *b, const char *name, uint64_t n_out, ui
 uint32_t ht_bind_experts(struct ht_build *b, const char *name, uint64_t n_experts, uint64_t n_out,
                          uint64_t n_in);
 bool ht_has_weight(const struct ht_build *b, const char *name);
-// HT_NONE where the file has none.
-uint32_t ht_bind_optional_vector(struct ht_build *b, const char *name, uint64_t n);
-// The same, or a failure where it is `required`.
+// HT_NONE where the file has none and it is not `required`.
 uint32_t ht_bind_bias(struct ht_build *b, const char *name, uint64_t n, bool required);
 // Rows [first, first + n) of a matrix that holds several, as a weight of their own; and the same
-// part of a vector, HT_NONE where the file has none and it is not `required`.
+// part of a bias.
 uint32_t ht_bind_matrix_rows(struct ht_build *b, const char *name, uint64_t n_out, uint64_t n_in,
                              uint64_t first, uint64_t n);
 uint32_t ht_bind_bias_part(struct ht_build *b, const char *name, uint64_t n_all, uint64_t first,

@@ -182,7 +182,7 @@ static INLINE float v_sum(struct v16 x) {
 }
 // ht_max16, in its order.
 static INLINE float32x4_t more(float32x4_t a, float32x4_t b) {
-    return vbslq_f32(vcgtq_f32(a, b), a, b);
+    return pick(vcgtq_f32(a, b), a, b);
 }
 static INLINE float v_most(struct v16 x) {
     float32x4_t least = vdupq_n_f32(-INFINITY);
