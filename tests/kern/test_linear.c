@@ -19,7 +19,8 @@ int bench_linear(int argc, char **argv);
 struct shape {
     enum ht_format format;
     uint32_t n_in, n_out, n_tokens;
-    uint32_t split; // rows of the first share, 0: one share
+    uint32_t split;  // rows of the first share, 0: one share
+    uint32_t max_in; // what scratch is for, 0: n_in
     bool bias, residual, in_place, repacked;
     bool pieces; // as many rows at a time as the first share has (run_pieces)
 };
@@ -87,7 +88,7 @@ static void compute(int level, const struct shape *s, const struct data *d, floa
     const struct ht_linear_kernels *k = kern_level_get(level);
     enum ht_act_kind kind = ht_linear_act_kind(s->format);
     size_t row = ht_act_row_bytes(kind, s->n_in), n_y = d->residual.n / 4;
-    size_t n_scratch = ht_linear_scratch_bytes(s->n_in, s->n_tokens);
+    size_t n_scratch = ht_linear_scratch_bytes(s->max_in ? s->max_in : s->n_in, s->n_tokens);
     // Rows behind the tokens' may be read where the job says so; what they hold must not matter.
     uint32_t n_act_rows = s->n_tokens + (s->n_out + s->n_tokens) % 6;
     struct guarded act = guarded_new(row * n_act_rows, 64), scratch = guarded_new(n_scratch, 64);
@@ -448,6 +449,20 @@ static void large(void **state) {
         }
 }
 
+// Scratch for longer rows does for shorter ones.
+static void scratch_sizes(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= HT_LINEAR_TOKENS; n++) {
+        size_t before = 0;
+        for (uint32_t max_in = 1; max_in < 6000; max_in++) {
+            size_t bytes = ht_linear_scratch_bytes(max_in, n);
+            if (bytes < before)
+                fail_msg("%u tokens, rows of %u: less than for %u", n, max_in, max_in - 1);
+            before = bytes;
+        }
+    }
+}
+
 // Activations of so many tokens do not stay near, so groups of rows take K chunk by chunk together:
 // a band, a smaller one behind it, and rows that are no whole group, or are another piece; the last
 // chunk is short.
@@ -455,12 +470,16 @@ static void bands(void **state) {
     (void)state;
     static const struct {
         enum ht_format format;
-        uint32_t n_in;
-    } cases[] = {{HT_Q8_0, 3104}, {HT_Q4_K, 3328}, {HT_Q6_K, 3328},  {HT_F16, 1632},
-                 {HT_BF16, 3104}, {HT_Q4_0, 3104}, {HT_MXFP4, 3104}, {HT_IQ4_XS, 3328}};
+        uint32_t n_in, n_tokens, max_in;
+    } cases[] = {{HT_Q8_0, 3104, 130, 0},  {HT_Q4_K, 3328, 130, 0},   {HT_Q6_K, 3328, 130, 0},
+                 {HT_F16, 1632, 130, 0},   {HT_BF16, 3104, 130, 0},   {HT_Q4_0, 3104, 130, 0},
+                 {HT_MXFP4, 3104, 130, 0}, {HT_IQ4_XS, 3328, 130, 0}, {HT_F32, 1024, 170, 1056}};
     uint64_t seed = 6;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct shape s = {.format = cases[i].format, .n_in = cases[i].n_in, .n_tokens = 130};
+        struct shape s = {.format = cases[i].format,
+                          .n_in = cases[i].n_in,
+                          .n_tokens = cases[i].n_tokens,
+                          .max_in = cases[i].max_in};
         s.n_out = 10 * 32 + (i % 2 ? 0 : 5);
         s.bias = s.residual = i % 2 || i > 5;
         s.in_place = i % 4 == 1;
@@ -628,7 +647,7 @@ static void compare_prepared(enum ht_act_kind kind, uint32_t n, float strange) {
     static uint8_t want[MOST], got[2 * MOST];
     static float x[32 * 41];
     const struct ht_linear_kernels *scalar = ht_linear_kernels_get(HT_CPU_SCALAR);
-    size_t n_bytes = (n + 31) / 32 * sizeof(struct ht_act_q8); // a row may have a line behind
+    size_t n_bytes = (n + 31) / 32 * sizeof(struct ht_act_q8); // a row may have lines behind
     assert_true(n_bytes <= ht_act_row_bytes(kind, n) && n_bytes <= sizeof want);
     for (uint32_t i = 0; i < n; i++) x[i] = i / 32 == 1 ? 0 : (float)(i * 7919 % 1009) / 64 - 7;
     x[40] = strange;
@@ -822,6 +841,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(repacked),
         cmocka_unit_test(can_repack),
         cmocka_unit_test(token_counts),
+        cmocka_unit_test(scratch_sizes),
         cmocka_unit_test(bands),
         cmocka_unit_test(later),
         cmocka_unit_test(prepared_columns),

@@ -62,9 +62,16 @@ static uint32_t stream_parts(const struct ht_linear_kernels *k, enum ht_format f
     return most > 1 ? (uint32_t)((n_chunks + most - 1) / most) : n_chunks;
 }
 
+// Of rows of at most max_in the longest: those of whole KB have lines more (ht_act_row_bytes).
+static size_t longest_row(uint32_t max_in) {
+    size_t row = ht_act_row_bytes(HT_ACT_ROW_F32, max_in);
+    size_t whole = ht_act_row_bytes(HT_ACT_ROW_F32, max_in / 256 * 256);
+    return row > whole ? row : whole;
+}
+
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     size_t n_tokens = ht_linear_together(max_tokens);
-    bool bands = ht_act_row_bytes(HT_ACT_ROW_F32, max_in) > ACT_NEAR_BYTES / n_tokens;
+    bool bands = longest_row(max_in) > ACT_NEAR_BYTES / n_tokens;
     n_tokens += n_tokens % 2; // with_spare computes one more
     if (n_tokens < HELD_SUMS / HT_ROW_GROUP) n_tokens = HELD_SUMS / HT_ROW_GROUP;
     return PANEL_BYTES + 3 * SCALES_BYTES + STARTS_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
