@@ -233,13 +233,13 @@ struct ht_limits {
 
 // Checks that the plan can run under these limits: none of them 0 but max_outputs, every table of
 // positions has max_ctx rows, and heads are whole blocks of the KV type. memory and prepare begin
-// with it. (check.c)
+// with it. (check_batch.c)
 HT_MUST_CHECK enum hearth_status ht_limits_check(const struct ht_plan *p, const struct ht_limits *l,
                                                  struct hearth_error *err);
 
 // Checks a batch against the limits and the plan: counts, token ids, positions, page ids, output
 // rows, consecutive positions within a run of one sequence. E_ARG names the first thing wrong.
-// Costs a look at each token; every execute begins with it. (check.c)
+// Costs a look at each token; every execute begins with it. (check_batch.c)
 HT_MUST_CHECK enum hearth_status ht_batch_check(const struct ht_plan *p, const struct ht_limits *l,
                                                 const struct ht_batch *b, struct hearth_error *err);
 
@@ -248,10 +248,9 @@ struct ht_backend_memory { // bytes
 };
 
 struct ht_backend_options {
-    const char *level;    // cap on the CPU level; NULL: none
+    const char *level;    // the CPU level; NULL: the best that runs here
     int n_threads;        // 0: default
     const char *cpu_mask; // hexadecimal; NULL: none
-    struct hearth_log log;
 };
 
 struct ht_backend;  // private to each backend

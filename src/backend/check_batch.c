@@ -18,12 +18,12 @@ enum hearth_status ht_limits_check(const struct ht_plan *p, const struct ht_limi
     if (!ht_kv_holds(l->kv_type, p->head_dim))
         return ht_fail(err, HEARTH_E_ARG,
                        "KV pages in %s (kv_type, --kv-type) hold %s, and the heads of this model "
-                       "have %" PRIu32 ": f16, bf16 or f32 is expected",
+                       "have %" PRIu32 ": %sf16, bf16 or f32 is expected",
                        ht_kv_type_name(l->kv_type),
                        l->kv_type == HEARTH_KV_I16
                            ? "an even number of elements of a head, 1024 at most"
                            : "blocks of 32 elements of a head",
-                       p->head_dim);
+                       p->head_dim, ht_kv_holds(HEARTH_KV_I16, p->head_dim) ? "i16, " : "");
     for (uint32_t i = 0; i < p->n_steps; i++) {
         if (p->steps[i].op != HT_OP_ADD_POS) continue;
         const struct ht_weight *w = &p->weights[p->steps[i].w[0]];

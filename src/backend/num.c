@@ -52,10 +52,6 @@ float ht_exp2f(float x) {
     return scale2(p, (int)n);
 }
 
-float ht_sigmoidf(float x) {
-    return 1.0f / (1.0f + ht_expf(-x));
-}
-
 float ht_siluf(float x) {
     return x / (1.0f + ht_expf(-x));
 }

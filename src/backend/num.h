@@ -99,8 +99,7 @@ float ht_expf(float x);
 #define HT_EXP2_C6  0x1.41fbbcp-13f
 float ht_exp2f(float x);
 
-float ht_sigmoidf(float x); // 1 / (1 + exp(-x))
-float ht_siluf(float x);    // x / (1 + exp(-x))
+float ht_siluf(float x); // x / (1 + exp(-x))
 
 // Odd. a = |x|:
 //   a < HT_TANH_SMALL: s = x * x; p = T11; p = fma(p, s, T9); ... T7, T5, T3;

@@ -8,7 +8,7 @@
 #include "backend/backend.h"
 #include "gguf/gguf.h"
 
-struct ht_model; // defined in model_internal.h
+struct ht_model; // defined in model.c
 
 // Borrows g, which must outlive the model. E_UNSUPPORTED names an unknown architecture and lists
 // the known ones.

@@ -48,8 +48,8 @@ enum ht_format {
     HT_N_FORMATS = 43
 };
 
-// The integer view of a block format, from which both the dequantisers and the panel packers of the
-// kernels are made: w[i] = scale[i / group] * (code[i] - offset) - min[i / group], every operation
+// The integer view of a block format, from which both the dequantisers and the scalar kernels'
+// packers are made: w[i] = scale[i / group] * (code[i] - offset) - min[i / group], every operation
 // in f32, the product first.
 struct ht_codes {
     uint8_t offset;   // subtracted from every code; 0 for formats with mins

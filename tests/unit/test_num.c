@@ -41,9 +41,6 @@ struct function {
     double max_abs;  // ... or this absolute one; either suffices
 };
 
-static double want_sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
 static double want_silu(double x) {
     return x / (1 + exp(-x));
 }
@@ -57,7 +54,6 @@ static double want_gelu_erf(double x) {
 static const struct function functions[] = {
     {"exp", ht_expf, exp, HT_EXP_MIN, HT_EXP_MAX, 1.0, 0},
     {"exp2", ht_exp2f, exp2, HT_EXP2_MIN, 127.5, 1.4, 0},
-    {"sigmoid", ht_sigmoidf, want_sigmoid, -87, INFINITY, 2.5, 0},
     {"silu", ht_siluf, want_silu, -INFINITY, INFINITY, 3, 2.7e-37},
     {"tanh", ht_tanhf, tanh, -INFINITY, INFINITY, 1.6, 0},
     {"erf", ht_erff, erf, -INFINITY, INFINITY, 1.6, 0},

@@ -176,8 +176,7 @@ struct ht_prepared {
     bool touched;                    // the system has given them all (prefault)
     uint8_t *packed;                 // repacked weights, or NULL
     uint8_t **matrix;                // [n_weights]: each one's place in them, or NULL; or NULL
-    uint64_t scratch_total;
-    struct ht_cpu_profile *profile; // NULL: never asked for
+    struct ht_cpu_profile *profile;  // NULL: never asked for
     // Work taken, for steps that are divided as they go: [n_steps] of all, and [2][n_threads]
     // [n_steps, padded] of each thread's share: what has been taken of it, and done by others.
     atomic_uint *counters, *taken;

@@ -127,13 +127,12 @@ bool ht_cpu_level_usable(enum ht_cpu_level l) {
 #define CAP_ASIMD   (1ul << 1)
 #define CAP_ASIMDDP (1ul << 20)
 #define CAP2_I8MM   (1ul << 13)
-#define CAP2_BF16   (1ul << 14)
 
 enum ht_cpu_level ht_cpu_best_level(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     if (!(cap & CAP_ASIMD)) return HT_CPU_SCALAR;
     if (!(cap & CAP_ASIMDDP)) return HT_CPU_NEON;
-    return (cap2 & CAP2_I8MM) && (cap2 & CAP2_BF16) ? HT_CPU_NEON_I8MM : HT_CPU_NEON_DOTPROD;
+    return cap2 & CAP2_I8MM ? HT_CPU_NEON_I8MM : HT_CPU_NEON_DOTPROD;
 }
 
 bool ht_cpu_level_usable(enum ht_cpu_level l) {

@@ -16,7 +16,7 @@ enum ht_cpu_level {
     HT_CPU_AMX,          // + AMX-TILE, AMX-INT8, AMX-BF16, which the system must allow
     HT_CPU_NEON,         // AArch64 base
     HT_CPU_NEON_DOTPROD, // + dotprod
-    HT_CPU_NEON_I8MM,    // + i8mm, bf16
+    HT_CPU_NEON_I8MM,    // + i8mm
     HT_CPU_N_LEVELS
 };
 

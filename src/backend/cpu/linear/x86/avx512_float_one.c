@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // avx512's streams of F16 and BF16 for one token once more, asking in the order of addresses, for
-// the levels avx512vnni and amx: as avx512vnni_one.c. The same bits. No state; any thread.
+// avx512vnni, amx and Zen 5 (F16): as avx512vnni_one.c. The same bits. No state; any thread.
 #include "backend/cpu/linear/x86/one.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
 

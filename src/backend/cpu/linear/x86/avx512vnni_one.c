@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The streams of codes with VNNI for one token once more, asking in the order of addresses: what
-// avx512vnni and amx take, whose processors read faster so. More tokens, which take longer to
-// multiply, gain less, and go to those of avx512bf16. The same bits. No state; any thread.
+// avx512vnni, amx and Zen 5 take, whose processors read faster so. More tokens, which take longer
+// to multiply, gain less, and go to those of avx512bf16. The same bits. No state; any thread.
 #include "backend/cpu/linear/x86/one.h"
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
