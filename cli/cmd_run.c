@@ -15,7 +15,7 @@ static const struct option run_options[] = {
     {"--n-predict", "-n", "N", OPTION_INT, AT(n_predict), -1, INT32_MAX, NULL,
      "-1: until the model ends or the context is full", "tokens to generate at most"},
     {"--stop", NULL, "TEXT", OPTION_TEXTS, AT(stop), 0, 0, NULL, NULL,
-     "end before TEXT; may be given several times"},
+     "end before TEXT, or a token of that name; may be given several times"},
     {"--ignore-end", NULL, NULL, OPTION_FLAG, AT(ignore_end), 0, 0, NULL, NULL,
      "go on past the model's end tokens"},
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,

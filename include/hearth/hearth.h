@@ -4,7 +4,10 @@
 // Conventions. Every fallible function returns enum hearth_status; results come through
 // out-parameters, which are untouched on failure; `err` (may be NULL) receives the status and one
 // sentence that names file, key, value and what was expected. Functions never print, exit or
-// abort. Options structs are filled by their *_default function first. Handles: a hearth_model may
+// abort. Pointers may be NULL where that is said, and nowhere else. Options structs are filled by
+// their *_default function first, and nothing of them is kept but what is said to be. Callbacks
+// return: no C++ exception, longjmp or end of the thread may leave one, since the library cannot be
+// unwound. Handles: a hearth_model may
 // be read from any number of threads at once; a hearth_engine and its requests belong to one
 // thread at a time, except hearth_request_cancel, and to the process that created the engine: one
 // forked from it has none of its threads, gets E_STATE and may only destroy it; models, files and
@@ -22,6 +25,8 @@
 extern "C" {
 #endif
 
+// Before 1.0 structs and functions may change with the minor version, and only then: it is part of
+// the shared library's name.
 #define HEARTH_VERSION_MAJOR 0
 #define HEARTH_VERSION_MINOR 1
 #define HEARTH_VERSION_PATCH 0
@@ -47,7 +52,7 @@ extern "C" {
     X(E_UNSUPPORTED, "valid, but not supported")                                                   \
     X(E_ARG, "an argument or option is out of its range")                                          \
     X(E_CONTEXT_FULL, "the context is full")                                                       \
-    X(E_LIMIT, "a limit given at creation is reached")                                             \
+    X(E_LIMIT, "a limit of the system or of Hearth is reached")                                    \
     X(E_CANCELLED, "cancelled")                                                                    \
     X(E_STATE, "called in a state that does not allow it")                                         \
     X(E_INTERNAL, "a bug in Hearth")
@@ -84,7 +89,7 @@ typedef bool (*hearth_write_fn)(void *user, const char *text, size_t n_bytes);
 typedef struct hearth_file hearth_file;
 
 struct hearth_tensor_info {
-    const char *name;
+    const char *name;   // the file's
     const char *format; // "Q4_K"
     int n_dims;
     uint64_t dims[4]; // outermost first; dims[n_dims - 1] is contiguous
@@ -150,7 +155,8 @@ struct hearth_tokens {
     size_t n;
 };
 // Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else become the
-// unknown token, and where there is none E_ARG says where.
+// unknown token, and where there is none E_ARG says where. E_ARG also for 2^31 bytes and more, and
+// unknown flags; E_LIMIT where the pre-tokenizer's pattern gives up.
 HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                          unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
 HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
@@ -165,17 +171,19 @@ HEARTH_API bool hearth_tokenizer_is_end(const hearth_tokenizer *t, int32_t id);
 HEARTH_API const char *hearth_token_bytes(const hearth_tokenizer *t, int32_t id, size_t *n_bytes);
 
 // Turns ids into text piece by piece and never splits a UTF-8 character: bytes are held back until
-// it is whole.
-// It looks into its tokenizer, which must outlive it.
+// it is whole. One thread at a time; it looks into its tokenizer, which must outlive it. With
+// SentencePiece the space in front of a text's first word is no part of it: to go on with a text,
+// push the ids that it has, and pass over what they give.
 typedef struct hearth_detokenizer hearth_detokenizer;
 HEARTH_TRY hearth_detokenizer_create(const hearth_tokenizer *t, bool show_special,
                                      hearth_detokenizer **out, struct hearth_error *err);
 HEARTH_API void hearth_detokenizer_destroy(hearth_detokenizer *d); // accepts NULL
 HEARTH_API void hearth_detokenizer_reset(hearth_detokenizer *d);
 // Adds one token; *text (valid until the next call, not 0-terminated) receives what became whole,
-// often nothing (n_bytes 0). Bytes that can never become UTF-8 are passed on byte-exact.
+// often nothing (n_bytes 0). Bytes that can never become UTF-8 are passed on byte-exact. E_ARG for
+// an id outside the vocabulary.
 HEARTH_TRY hearth_detokenize(hearth_detokenizer *d, int32_t id, const char **text, size_t *n_bytes);
-// What is still held back at the end.
+// What is still held back at the end (valid as long); the next token begins a new text.
 HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, size_t *n_bytes);
 
 // ---- models ------------------------------------------------------------------------------------
@@ -232,13 +240,13 @@ struct hearth_engine_options {
     // self-test) asks Linux for its tiles once and for all, of the whole process: signal stacks of
     // less than some 11 KB (sigaltstack) are then refused
     const char *cpu_level;
-    // At most 256. 0: the fast cores that the process and its control groups' quota may use, or all
-    // of cpu_mask. Backend ref has one
+    // At most 256. 0: the fast cores that the calling thread and its control groups' quota may use,
+    // or all of cpu_mask. Backend ref has one
     int n_threads;
     // CPUs for the threads, one each, in hexadecimal, CPU 0 the lowest bit: "f0" is 4 to 7. The
     // thread that drives the engine runs on the first while it computes. NULL (default): the system
-    // places them. E_ARG: no number, no CPU, one that cannot be used, fewer than n_threads;
-    // E_UNSUPPORTED on backend ref
+    // places them among those that the thread which creates the engine may use then. E_ARG: no
+    // number, no CPU, one that cannot be used, fewer than n_threads; E_UNSUPPORTED on backend ref
     const char *cpu_mask;
     uint32_t n_ctx;    // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
     uint32_t n_seqs;   // sequences that run at once, 1 to 4096; default 1
@@ -255,7 +263,7 @@ struct hearth_engine_options {
     // first written (default): then a short context takes little, the first token comes earlier,
     // and a pass that writes where none has written before waits for the system to zero memory.
     bool prefault;
-    struct hearth_log log;
+    struct hearth_log log; // called during creation alone
 };
 HEARTH_API void hearth_engine_options_default(struct hearth_engine_options *o);
 
@@ -277,10 +285,12 @@ HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_
                               struct hearth_memory *out, struct hearth_error *err);
 
 // All memory is reserved here. E_NOMEM with the plan's numbers, and the option that would make it
-// fit, when the machine has too little. The model must outlive the engine.
+// fit, when the machine has too little; E_LIMIT where a thread cannot be started. The model must
+// outlive the engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
-// Accepts NULL. Destroys its requests as well. Does nothing in a callback, which may not call it.
+// Accepts NULL. Destroys its requests as well, without events. Does nothing in a callback, which
+// may not call it.
 HEARTH_API void hearth_engine_destroy(hearth_engine *e);
 HEARTH_API const hearth_model *hearth_engine_model(const hearth_engine *e);
 HEARTH_API const char *hearth_engine_device(const hearth_engine *e); // "cpu avx512vnni, 2 threads"
@@ -300,7 +310,7 @@ struct hearth_logit_bias {
 struct hearth_sampling {
     float temperature;        // default 0.8; 0: greedy; not below
     int32_t top_k;            // default 40; 0: off
-    float top_p;              // above 0 to 1; default 0.95; 1: off
+    float top_p;              // 0 (the likeliest alone) to 1; default 0.95; 1: off
     float min_p;              // 0 to 1; default 0.05; 0: off
     float repetition_penalty; // above 0; default 1: off; divides positive, multiplies negative
                               // logits
@@ -338,7 +348,8 @@ struct hearth_event { // borrowed for the length of the callback
     size_t n_top;
     enum hearth_finish finish; // not NONE with the last event of a request
 };
-// Return false to cancel the request. May not call the engine, except hearth_request_cancel.
+// Return false to cancel the request: if this was not its last event, that follows, CANCELLED. May
+// not call the engine, except hearth_request_cancel.
 typedef bool (*hearth_event_fn)(void *user, const struct hearth_event *event);
 // Logits of position `pos` of the prompt (and of generated tokens): n_vocab floats, borrowed for
 // the call. What it returns and may call is as with hearth_event_fn.
@@ -351,7 +362,8 @@ struct hearth_request_options {
     bool ignore_end;    // generate on past end tokens (benchmarks)
     bool show_special;  // special tokens appear in the text
     int32_t n_logprobs; // default -1: none; 0: of the token; up to 20: of so many likely ones, too
-    // Stop strings, copied; not part of the text: UTF-8 of 1 to 65536 bytes, and a vocabulary
+    // Stop strings, copied; not part of the text: UTF-8 of 1 to 65536 bytes, and a vocabulary. A
+    // special token that is not shown ends it, too, where its name is one.
     const char *const *stop;
     size_t n_stop;
     uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides
@@ -367,8 +379,10 @@ HEARTH_API void hearth_request_options_default(struct hearth_request_options *o)
 HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                  const struct hearth_request_options *o, hearth_request **out,
                                  struct hearth_error *err);
-HEARTH_API void hearth_request_destroy(hearth_request *r); // accepts NULL; cancels it first
-// From any thread; takes effect within one turn.
+// Accepts NULL. One that still runs ends, without an event.
+HEARTH_API void hearth_request_destroy(hearth_request *r);
+// From any thread, or a signal's handler, while nobody destroys it or its engine; takes effect
+// within one turn.
 HEARTH_API void hearth_request_cancel(hearth_request *r);
 HEARTH_API enum hearth_finish hearth_request_finish(const hearth_request *r);
 // Why a request ended with HEARTH_FINISH_ERROR, with its sentence in *err (may be NULL); HEARTH_OK
@@ -378,13 +392,16 @@ HEARTH_API enum hearth_status hearth_request_error(const hearth_request *r,
 
 struct hearth_request_stats {
     uint64_t n_prompt_tokens, n_generated_tokens;
-    uint64_t prompt_ns;     // from the first pass with this request to its first sampled token
+    // From the first pass with this request to its first sampled token, or, where it only reads, to
+    // the end of the prompt; 0 before that
+    uint64_t prompt_ns;
     uint64_t generation_ns; // from then to the last token
 };
 HEARTH_API void hearth_request_get_stats(const hearth_request *r, struct hearth_request_stats *out);
 
 // One turn: one pass over one token of every running sequence and prompt chunks up to the budget;
-// callbacks are called from here. *n_active: requests not yet finished. Allocates nothing. A pass
+// callbacks are called from here. *n_active (or NULL): requests not yet finished. Allocates
+// nothing. A pass
 // that fails ends its requests with HEARTH_FINISH_ERROR and is no error of this call: see
 // hearth_request_error. E_STATE from within a callback, in a process forked from the engine's, and
 // after E_INTERNAL, which is for good.
@@ -434,8 +451,8 @@ struct hearth_check {   // borrowed for the length of the call
 };
 typedef void (*hearth_check_fn)(void *user, const struct hearth_check *check);
 // Runs the kernels of every CPU level that this machine can run over random numbers and compares
-// them with level scalar: bit for bit, but for BF16, which is held to a bound. Tells fn of each;
-// *n_failed counts those that differ. About a second at most; 2 MB; any thread.
+// them with level scalar: bit for bit, but for BF16, which is held to a bound. Tells fn (or NULL)
+// of each; *n_failed counts those that differ. About a second at most; 2 MB; any thread.
 HEARTH_TRY hearth_self_test(hearth_check_fn fn, void *user, size_t *n_failed,
                             struct hearth_error *err);
 
@@ -510,16 +527,17 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 
 // ---- tools -------------------------------------------------------------------------------------
 
-// Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0",
-// else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too large for
-// it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that have the
-// format already are copied. Vectors and stacks of them (biases of experts, norms of heads), tables
-// of positions and of kinds of tokens, routers of experts, and matrices whose rows are no whole
-// blocks become F32. It is
-// written to out_path with ".tmp" behind it, where no file may be, which then takes the place of
-// out_path, its permissions kept. E_IO where something other than a file is there. `progress` (or
-// NULL) is called every few megabytes on this thread, with the bytes of weights written; false ends
-// the copy with E_CANCELLED, and nothing is left of it.
+// Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0", in
+// any case, else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too
+// large for it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that
+// have the format already are copied. Vectors and stacks of them (biases of experts, norms of
+// heads), tables of positions and of kinds of tokens, routers of experts, what is no matrix of
+// weights in other architectures (filters of convolutions, tables of time mixing), and matrices
+// whose rows are no whole blocks become F32. It is written to out_path with ".tmp" behind it, where
+// no file may be, which then takes the place of out_path, its permissions kept. E_IO where
+// something other than a file is there. `progress` (or NULL) is called after each tensor and every
+// few megabytes of one, and once more when all is on the disk, on this thread, with the bytes of
+// weights written; false ends the copy with E_CANCELLED, and nothing is left of it.
 typedef bool (*hearth_progress_fn)(void *user, uint64_t done, uint64_t total);
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            hearth_progress_fn progress, void *user, struct hearth_error *err);

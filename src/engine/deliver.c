@@ -42,13 +42,19 @@ void ht_deliver_end(struct hearth_engine *e, struct hearth_request *r, enum hear
     (void)send(e, r, &event);
 }
 
-// Adds the token's text; true if that completes a stop string.
+// Adds the token's text; true if that completes a stop string, or if the token is not shown and has
+// the name of one.
 static bool add_text(struct hearth_request *r, int32_t token, bool is_end) {
-    if (!r->has_detok || token >= ht_tokenizer_n_vocab(r->detok.t)) return false;
+    const struct ht_tokenizer *t = r->detok.t;
+    if (!r->has_detok || token >= ht_tokenizer_n_vocab(t)) return false;
     if (is_end && !r->options.show_special) return false;
     const char *text;
     size_t n_bytes;
     ht_detok_push(&r->detok, token, &text, &n_bytes);
+    if (!r->options.show_special && ht_tokenizer_is_special(t, token)) {
+        text = ht_token_bytes(t, token, &n_bytes);
+        return ht_stop_at(&r->stop, text, n_bytes);
+    }
     return ht_stop_push(&r->stop, text, n_bytes);
 }
 

@@ -30,7 +30,7 @@ enum hearth_status ht_engine_find_backend(const struct hearth_engine_options *o,
         return ht_fail(err, HEARTH_E_ARG, "there is no backend '%s'; there are: %s", name,
                        ht_backend_names());
     *options = (struct ht_backend_options){
-        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask, .log = o->log};
+        .level = o->cpu_level, .n_threads = o->n_threads, .cpu_mask = o->cpu_mask};
     return HEARTH_OK;
 }
 
@@ -218,7 +218,7 @@ enum hearth_status ht_engine_check_runs(const struct hearth_engine *e, const cha
 
 enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profile mode,
                                      struct hearth_error *err) {
-    enum hearth_status status = ht_engine_check_call(e, "hearth_engine_profile", err);
+    enum hearth_status status = ht_engine_check_runs(e, "hearth_engine_profile", err);
     if (status) return status;
     if ((unsigned)mode > HEARTH_PROFILE_STEPS)
         return ht_fail(err, HEARTH_E_ARG, "%d is no enum hearth_profile", (int)mode);
@@ -235,7 +235,7 @@ enum hearth_status ht_engine_profile(struct hearth_engine *e, enum hearth_profil
 // Whether the engine may measure now what its backend can measure or not.
 static enum hearth_status may_measure(const struct hearth_engine *e, const char *name,
                                       uint32_t budget_ms, bool can, struct hearth_error *err) {
-    enum hearth_status status = ht_engine_check_call(e, name, err);
+    enum hearth_status status = ht_engine_check_runs(e, name, err);
     if (!status) status = ht_check_budget(budget_ms, err);
     if (status || can) return status;
     return ht_fail(err, HEARTH_E_UNSUPPORTED, "%s: the backend %s does not measure this", name,

@@ -25,7 +25,7 @@ HT_MUST_CHECK enum hearth_status ht_kv_pages_init(struct ht_kv_pages *p, uint32_
                                                   struct hearth_error *err);
 void ht_kv_pages_deinit(struct ht_kv_pages *p); // accepts a zeroed one
 
-// One more reference to a page that has some: how a prefix is shared.
+// One more reference to a page that has some, for sequences that share a prefix. (None do yet.)
 void ht_kv_page_retain(struct ht_kv_pages *p, uint32_t page);
 // One reference less; the last one frees the page.
 void ht_kv_page_release(struct ht_kv_pages *p, uint32_t page);

@@ -75,6 +75,10 @@ enum hearth_status ht_engine_resolve(const struct ht_engine_source *source,
                                      struct hearth_error *err) {
     enum hearth_status status = check_counts(o, err);
     if (status) return status;
+    if (source->plan->n_vocab > HT_MAX_SAMPLED)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "%s has a vocabulary of %u tokens; up to %u can be sampled", source->name,
+                       source->plan->n_vocab, HT_MAX_SAMPLED);
     uint32_t n_ctx = o->n_ctx;
     if (n_ctx == 0)
         n_ctx = source->n_ctx_train > 0 && source->n_ctx_train < 4096 ? source->n_ctx_train : 4096;

@@ -25,8 +25,9 @@ void ht_request_options_default(struct hearth_request_options *o) {
 static enum hearth_status check_tokens(const struct hearth_engine *e, const int32_t *tokens,
                                        size_t n_tokens, struct hearth_error *err) {
     uint32_t n_vocab = e->source.plan->n_vocab;
-    if (n_tokens == 0 || !tokens)
+    if (n_tokens == 0)
         return ht_fail(err, HEARTH_E_ARG, "the prompt is empty; at least one token is expected");
+    if (!tokens) return ht_fail(err, HEARTH_E_ARG, "tokens is NULL, but n_tokens is %zu", n_tokens);
     if (n_tokens > e->n_ctx)
         return ht_fail(err, HEARTH_E_CONTEXT_FULL,
                        "the prompt has %zu tokens, the context %u (n_ctx, --ctx)", n_tokens,
@@ -57,19 +58,13 @@ static enum hearth_status check_options(const struct hearth_engine *e,
     return HEARTH_OK;
 }
 
-// Generated text continues the prompt, unless that is nothing but special tokens: then a
-// SentencePiece space in front of the first word is not part of it, nor, where special tokens are
-// shown, behind one that ends the prompt.
+// Generated text continues the prompt.
 static enum hearth_status take_detok(struct hearth_request *r, struct hearth_error *err) {
     const struct ht_tokenizer *t = r->engine->source.tokenizer;
     enum hearth_status status = ht_detok_init(&r->detok, t, r->options.show_special, err);
     if (status) return status;
     r->has_detok = true;
-    for (uint32_t i = r->options.show_special ? r->n_prompt - 1 : 0; i < r->n_prompt; i++) {
-        if (ht_tokenizer_is_special(t, r->tokens[i])) continue;
-        ht_detok_continue(&r->detok);
-        break;
-    }
+    ht_detok_follow(&r->detok, r->tokens, r->n_prompt);
     return HEARTH_OK;
 }
 

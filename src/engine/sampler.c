@@ -65,10 +65,10 @@ size_t ht_sampler_scratch_bytes(uint32_t n_vocab) {
 enum hearth_status ht_sampler_scratch_init(struct ht_sampler_scratch *w, uint32_t n_vocab,
                                            struct hearth_error *err) {
     size_t offset[5], n_bytes;
-    // 2^22 weights of 2^40 each stay below 2^62.
-    if (n_vocab == 0 || n_vocab > (1u << 22) || !layout(n_vocab, offset, &n_bytes))
+    if (n_vocab == 0 || n_vocab > HT_MAX_SAMPLED || !layout(n_vocab, offset, &n_bytes))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "a vocabulary of %u tokens; 1 to 4194304 can be sampled", n_vocab);
+                       "a vocabulary of %u tokens; 1 to %u can be sampled", n_vocab,
+                       HT_MAX_SAMPLED);
     char *block = ht_pages_alloc(n_bytes);
     if (!block) return ht_fail_nomem(err, n_bytes, "the sampler");
     *w = (struct ht_sampler_scratch){.n_vocab = n_vocab,
@@ -92,7 +92,7 @@ void ht_sampler_scratch_deinit(struct ht_sampler_scratch *w) {
 static enum hearth_status check_range(const char *name, double value, bool ok, const char *expected,
                                       struct hearth_error *err) {
     if (ok) return HEARTH_OK;
-    return ht_fail(err, HEARTH_E_ARG, "%s is %g; %s is expected", name, value, expected);
+    return ht_fail(err, HEARTH_E_ARG, "%s is %.9g; %s is expected", name, value, expected);
 }
 
 static enum hearth_status check_options(const struct hearth_sampling *o, uint32_t n_vocab,
@@ -106,7 +106,7 @@ static enum hearth_status check_options(const struct hearth_sampling *o, uint32_
         {"temperature", o->temperature, o->temperature >= 0 && o->temperature < INFINITY,
          "a number from 0 on"},
         {"top_k", o->top_k, o->top_k >= 0, "a number from 0 on"},
-        {"top_p", o->top_p, o->top_p > 0 && o->top_p <= 1, "a number above 0 and up to 1"},
+        {"top_p", o->top_p, o->top_p >= 0 && o->top_p <= 1, "a number from 0 to 1"},
         {"min_p", o->min_p, o->min_p >= 0 && o->min_p <= 1, "a number from 0 to 1"},
         {"repetition_penalty", o->repetition_penalty,
          o->repetition_penalty > 0 && o->repetition_penalty < INFINITY, "a number above 0"},
@@ -240,7 +240,8 @@ enum hearth_status ht_sampler_pick(struct ht_sampler *s, struct ht_sampler_scrat
     if (!ht_chunk_maxima(l, w->n_vocab, w->maxima)) return fail_logits(logits, l, w->n_vocab, err);
     float max = max_of(w->maxima, w->n_vocab);
     if (max == -INFINITY)
-        return ht_fail(err, HEARTH_E_ARG, "no token is left: every logit is -inf after logit bias");
+        return ht_fail(err, HEARTH_E_ARG,
+                       "no token is left: every logit is -inf after logit bias and penalties");
     *token =
         o->temperature == 0 ? first_equal(w, l, max) : ht_draw(o, w, l, max, ht_rng_next(&s->rng));
     return HEARTH_OK;

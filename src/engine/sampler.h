@@ -20,6 +20,7 @@
 #include "base/status.h"
 
 #define HT_MAX_LOGPROBS 20
+#define HT_MAX_SAMPLED  (1u << 22) // tokens of a vocabulary: so many weights of 2^40 are 2^62
 
 // xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64. Any seed will do.
 struct ht_rng {
@@ -47,8 +48,8 @@ struct ht_sampler_scratch {
 HT_MUST_CHECK enum hearth_status
 ht_sampler_scratch_init(struct ht_sampler_scratch *w, uint32_t n_vocab, struct hearth_error *err);
 void ht_sampler_scratch_deinit(struct ht_sampler_scratch *w); // accepts a zeroed one
-// Bytes that init takes; 0: n_vocab is too large. Of these, `keys` and `weights` are touched in
-// full only by a sampler without top-k.
+// Bytes that init takes for up to HT_MAX_SAMPLED tokens. Of these, `keys` and `weights` are touched
+// in full only by a sampler without top-k.
 size_t ht_sampler_scratch_bytes(uint32_t n_vocab);
 
 // E_ARG names the option out of its range. Copies the logit bias.
@@ -58,8 +59,8 @@ HT_MUST_CHECK enum hearth_status ht_sampler_init(struct ht_sampler *s,
 void ht_sampler_deinit(struct ht_sampler *s); // accepts a zeroed one
 
 // Picks the next token from logits [n_vocab] of a sequence whose tokens so far are history. Takes
-// one number from the generator unless greedy. E_FORMAT: a logit is NaN or +inf. E_ARG: bias leaves
-// no token.
+// one number from the generator unless greedy. E_FORMAT: a logit is NaN or +inf. E_ARG: bias
+// and penalties leave no token, or make a logit infinite.
 HT_MUST_CHECK enum hearth_status ht_sampler_pick(struct ht_sampler *s, struct ht_sampler_scratch *w,
                                                  const float *logits, const int32_t *history,
                                                  size_t n_history, int32_t *token,

@@ -27,10 +27,6 @@ void ht_detok_reset(struct ht_detok *d) {
     d->at_start = true;
 }
 
-void ht_detok_continue(struct ht_detok *d) {
-    d->at_start = false;
-}
-
 // Bytes at the end of [p, p + n) that begin a character and lack the rest of it.
 static uint32_t incomplete(const char *p, size_t n) {
     for (uint32_t k = 1; k <= MOST_HELD && k <= n; k++) {
@@ -77,6 +73,15 @@ void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_
     d->n_held = incomplete(d->out, all);
     d->n_out = all - d->n_held;
     *n_bytes = d->n_out;
+}
+
+void ht_detok_follow(struct ht_detok *d, const int32_t *ids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *text;
+        size_t n_bytes;
+        ht_detok_push(d, ids[i], &text, &n_bytes);
+    }
+    d->n_held = d->n_out = 0;
 }
 
 void ht_detok_end(struct ht_detok *d, const char **text, size_t *n_bytes) {

@@ -59,10 +59,10 @@ HT_MUST_CHECK enum hearth_status ht_detok_init(struct ht_detok *d, const struct 
                                                bool show_special, struct hearth_error *err);
 void ht_detok_deinit(struct ht_detok *d);
 void ht_detok_reset(struct ht_detok *d);
-// For SentencePiece: whether the text begins here (a space in front is dropped) or continues a
-// prompt (it stays).
-void ht_detok_continue(struct ht_detok *d);
 void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_bytes);
+// What comes next continues these: their own text is not given out. (SentencePiece drops a space
+// at the start of a text and behind some tokens.)
+void ht_detok_follow(struct ht_detok *d, const int32_t *ids, size_t n);
 void ht_detok_end(struct ht_detok *d, const char **text, size_t *n_bytes);
 
 // Versions of the libraries that the room was built with, and whether PCRE2 has a JIT.

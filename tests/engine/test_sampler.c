@@ -377,7 +377,7 @@ static void test_option_ranges(void **state) {
     bad[0].temperature = -0.1f;
     bad[1].temperature = NAN;
     bad[2].top_k = -1;
-    bad[3].top_p = 0;
+    bad[3].top_p = -0.01f;
     bad[4].top_p = 1.01f;
     bad[5].min_p = -0.01f;
     bad[6].min_p = NAN;

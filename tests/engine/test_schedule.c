@@ -678,7 +678,7 @@ static void test_bad_requests(void **state) {
         if (i == 5) r.o.n_logprobs = -2;
         if (i == 6) r.o.n_stop = 1;
         if (i == 7) r.o.stop = stop, r.o.n_stop = 1; // no tokenizer here
-        if (i == 8) r.o.sampling.top_p = 0;
+        if (i == 8) r.o.sampling.top_p = 1.5f;
         err.message[0] = 0;
         assert_int_equal(ht_request_create(e, r.prompt, r.n_prompt, &r.o, &r.request, &err),
                          HEARTH_E_ARG);

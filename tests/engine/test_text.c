@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The text of an answer is what the detokenizer makes of prompt and answer together, less what it
-// makes of the prompt: also where a prompt ends with special tokens or has nothing else, and
-// whether these are shown or not. SentencePiece, whose first word of a text loses its space.
+// makes of the prompt: also where a prompt ends with special or user-defined tokens or has nothing
+// else, and whether these are shown or not. SentencePiece, whose first word of a text loses its
+// space.
 #include "cmocka_all.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "loaded.h"
 #include "unit/text_make.h"
 
-enum { BOS = 1, EOS = 2, BYTES = 3, THE = 259, END = 260, MOST = 8 };
+enum { BOS = 1, EOS = 2, BYTES = 3, THE = 259, END = 260, USER = 261, MOST = 8 };
 
 struct answer {
     char text[256];
@@ -94,15 +95,18 @@ static void test_prompts(void **state) {
         size_t n;
     } prompts[] = {{{BOS}, 1},           {{BOS, THE}, 2},           {{THE}, 1},
                    {{THE, EOS}, 2},      {{BOS, THE, EOS, END}, 4}, {{EOS, END}, 2},
-                   {{BOS, EOS, THE}, 3}, {{BYTES + 'x'}, 1},        {{THE, END, BYTES + 'x'}, 3}};
-    static const int32_t next[] = {THE, EOS, END, BYTES + 'y', BYTES + ' '};
+                   {{BOS, EOS, THE}, 3}, {{BYTES + 'x'}, 1},        {{THE, END, BYTES + 'x'}, 3},
+                   {{BOS, USER}, 2},     {{BOS, THE, USER}, 3},     {{USER, EOS}, 2},
+                   {{USER, THE}, 2}};
+    static const int32_t next[] = {THE, EOS, END, USER, BYTES + 'y', BYTES + ' '};
     struct hearth_error err;
     struct loaded l = loaded_open(HT_F32);
     struct ht_tokenizer *t = NULL;
     struct make *vocab = make_spm();
     assert_int_equal(make_name(vocab, "\xe2\x96\x81the", 1), THE);
     assert_int_equal(make_name(vocab, "<|end|>", 3), END);
-    assert_int_equal(make_name(vocab, "more", 1), TINY_VOCAB - 1);
+    assert_int_equal(make_name(vocab, "<user>", 4), USER);
+    assert_int_equal(USER, TINY_VOCAB - 1);
     if (make_load(vocab, &t, &err)) fail_msg("%s", err.message);
     struct hearth_engine *e = make_engine(ht_model_plan(l.model), t);
     for (size_t p = 0; p < sizeof prompts / sizeof *prompts; p++)

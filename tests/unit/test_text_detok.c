@@ -144,8 +144,14 @@ static void sentence_piece(void **state) {
     expect(&d, 3 + ' ', " "); // a byte is text
     expect(&d, hi, " hi");
     ht_detok_reset(&d);
-    ht_detok_continue(&d);
+    ht_detok_follow(&d, (const int32_t[]){1, hi, 3 + 0xc3}, 3); // half a character is not repeated
     expect(&d, hi, " hi");
+    ht_detok_reset(&d);
+    ht_detok_follow(&d, (const int32_t[]){hi, user}, 2);
+    expect(&d, hi, "hi");
+    ht_detok_reset(&d);
+    ht_detok_follow(&d, (const int32_t[]){1, 2}, 2);
+    expect(&d, hi, "hi");
     ht_detok_reset(&d);
     expect(&d, 3 + 0xc3, "");
     expect(&d, 3 + 0xa9, "\xc3\xa9");
