@@ -32,12 +32,12 @@ bench: build
 	@"$(BUILD)/hearth" bench "$(or $(MODEL),data/spark.gguf)"
 
 check: build
-	@tools/check_format
 	@tools/check_lengths.py
 	@tools/check_layering.py
 	@tools/check_links.py
 	@tools/check_symbols.sh "$(BUILD)"
 	@tools/check_tile.py "$(BUILD)"
+	@tools/check_format
 
 install: build
 	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"

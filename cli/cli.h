@@ -95,7 +95,8 @@ struct interrupt {
 };
 // Before threads are made: they inherit the blocked signal.
 void interrupt_begin(struct interrupt *i);
-// What the first SIGINT cancels; NULL: nothing, only `hit` is set.
+// What the first SIGINT cancels; NULL: nothing, only `hit` is set. It may be cancelled until
+// interrupt_end, so it lives as long.
 void interrupt_watch(struct interrupt *i, hearth_request *r);
 void interrupt_end(struct interrupt *i);
 

@@ -7,8 +7,9 @@
 
 #define AT(field) offsetof(struct args, field)
 
+static const char *const types[] = {"F32", "F16", "BF16", "Q8_0", NULL};
 static const struct option quantize_options[] = {
-    {"--type", NULL, "T", OPTION_CHOICE, AT(type), 0, 0, "F32|F16|BF16|Q8_0", "must be given",
+    {"--type", NULL, "T", OPTION_CHOICE, AT(type), 0, 0, types, "must be given",
      "format of the matrices in the copy: F32, F16, BF16 or Q8_0"},
 };
 static const struct option_group quantize_group = {"Format", quantize_options, 1};

@@ -46,11 +46,13 @@ const struct option_group group_sampling = {
     "Sampling (bias, penalties, top-k, temperature, top-p, min-p, draw)", sampling_options,
     sizeof(sampling_options) / sizeof(sampling_options[0])};
 
+static const char *const kv_types[] = {"i16", "f16", "f32", "bf16", "q8_0", NULL};
+static const char *const backends[] = {"cpu", "ref", NULL};
 static const struct option engine_options_[] = {
     {"--ctx", NULL, "N", OPTION_INT, AT(ctx), 1, 1 << 26, NULL,
      "the model's own, at most 4096; eval and bench: what they need",
      "positions of a sequence: prompt and generated tokens together"},
-    {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, "i16|f16|f32|bf16|q8_0", NULL,
+    {"--kv-type", NULL, "T", OPTION_CHOICE, AT(kv_type), 0, 0, kv_types, NULL,
      "number format of keys and values: i16 (16-bit whole numbers, the fastest for prompts), f16, "
      "f32, bf16 or q8_0 (half as large, faster behind long contexts, a little less exact)"},
     {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
@@ -63,7 +65,7 @@ static const struct option engine_options_[] = {
     {"--repack", NULL, NULL, OPTION_FLAG, AT(repack), 0, 0, NULL, NULL,
      "copy the weights in the order that this machine reads fastest: the same text, faster, for as "
      "much memory again as they have and a later start; for AVX2, and AVX-512 with VNNI"},
-    {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, "cpu|ref", NULL,
+    {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, backends, NULL,
      "cpu, or ref: the slow specification that cpu is tested against, on one thread"},
     {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
      "the kernels to use, of those that run here ('hearth doctor' lists them): scalar, avx2, "

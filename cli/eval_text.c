@@ -31,13 +31,14 @@ static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *
                       int32_t n_vocab) {
     struct score *s = user;
     size_t n_ctx = s->scorer->n_ctx;
+    bool goes_on = !atomic_load(&s->scorer->interrupt.hit);
     (void)r;
-    if (pos < n_ctx / 2 || pos + 1 >= n_ctx) return true;
+    if (pos < n_ctx / 2 || pos + 1 >= n_ctx) return goes_on;
     double nll = negative_log(logits, n_vocab, s->tokens[pos + 1]);
     s->nll += nll;
     s->nll2 += nll * nll;
     s->n++;
-    return true;
+    return goes_on;
 }
 
 // Reads one window; its sums are added in the windows' order.
@@ -53,10 +54,8 @@ static int score_window(struct scorer *sc, size_t w, int32_t *window) {
     o.on_logits = on_logits;
     o.user = &s;
     if (hearth_request_create(sc->engine, window, sc->n_ctx, &o, &r, &err)) return fail_error(&err);
-    interrupt_watch(&sc->interrupt, r);
     enum hearth_status status = hearth_engine_run(sc->engine, &err);
     if (!status) status = hearth_request_error(r, &err);
-    interrupt_watch(&sc->interrupt, NULL);
     hearth_request_destroy(r);
     if (atomic_load(&sc->interrupt.hit)) return EXIT_INTERRUPTED;
     if (status) return fail_error(&err);

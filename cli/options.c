@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 
@@ -100,15 +101,16 @@ static bool set_float(const struct option *o, const char *text, double *out) {
 }
 
 static bool set_choice(const struct option *o, const char *text, const char **out) {
-    size_t n = strlen(text);
-    for (const char *c = o->choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
-        size_t len = strcspn(c, "|");
-        if (len == n && n && strncmp(c, text, n) == 0) {
-            *out = text;
+    char all[64] = "";
+    for (const char *const *c = o->choices; *c; c++) {
+        if (strcasecmp(*c, text) == 0) {
+            *out = *c;
             return true;
         }
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof(all) - n, "%s%s", n ? "|" : "", *c);
     }
-    fail_usage("%s %s: one of %s was expected", o->name, text, o->choices);
+    fail_usage("%s %s: one of %s was expected", o->name, text, all);
     return false;
 }
 
@@ -119,7 +121,11 @@ static void *grow(void *items, size_t n, size_t size) {
     return p;
 }
 
-static bool add_text(const char *text, struct texts *out) {
+static bool add_text(const struct option *o, const char *text, struct texts *out) {
+    if (!*text) {
+        fail_usage("%s: some text was expected", o->name);
+        return false;
+    }
     const char **p = grow(out->items, out->n, sizeof(*p));
     if (!p) return false;
     out->items = p;
@@ -177,7 +183,7 @@ static bool set_value(const struct option *o, const char *text, struct args *a) 
     case OPTION_SEED: return set_seed(o, text, at);
     case OPTION_FLOAT: return set_float(o, text, at);
     case OPTION_TEXT: *(const char **)at = text; return true;
-    case OPTION_TEXTS: return add_text(text, at);
+    case OPTION_TEXTS: return add_text(o, text, at);
     case OPTION_CHOICE: return set_choice(o, text, at);
     case OPTION_NUMBERS: return set_numbers(o, text, at);
     case OPTION_BIASES: return add_bias(o, text, at);

@@ -41,7 +41,7 @@ struct option {
     enum option_type type;
     size_t offset; // in struct args
     double min, max;
-    const char *choices; // "cpu|ref"
+    const char *const *choices; // ended by NULL; taken in any case
     const char
         *fallback; // what the help says of the default, where the value itself says too little
     const char *help;

@@ -42,6 +42,7 @@ fi
 # objdump -t: address, 7 columns of flags, section, size, name
 writable=$(objdump -t "$build/libhearth.a" | awk '
     / file format / { file = $1 }
+    { sub(/ \.(hidden|internal|protected) /, " ") }
     NF < 5 { next }
     { section = $(NF - 2); size = $(NF - 1) }
     section ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*)/ && section !~ /^\.data\.rel\.ro/ &&

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 LEVELS = {"avx2": "ymm", "avx2_float": "ymm", "avx2vnni": "ymm", "avx512": "zmm", "avx512_float": "zmm",
-          "avx512_bf16": "zmm", "avx512_bf16_repacked": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
+          "avx512_bf16": "zmm", "avx512vnni": "zmm", "avx512vnni_repacked": "zmm",
           "avx512vnni_sums": "zmm",
           "neon": "q", "neon_float": "q", "neon_dotprod": "q", "neon_i8mm": "q"}
 # Multiplications beside which there is less than one store: of groups of 32, and of 16.
@@ -75,6 +75,7 @@ def main():
     for level, register in LEVELS.items():
         paths = glob.glob(f"{build}/src/backend/cpu/linear/**/{level}.c.o", recursive=True)
         for path in paths[:1]:
+            before = seen
             for name, code in functions(path).items():
                 if "tile" not in name:
                     continue
@@ -88,6 +89,9 @@ def main():
                     bad += 1
                     print(f"check_tile: {level}.c: {name} stores {len(spills)} vectors to the stack "
                           f"in a loop of {products} multiplications: {spills[0]}", file=sys.stderr)
+            if seen == before:
+                bad += 1
+                print(f"check_tile: {level}.c: no tile with a loop that multiplies", file=sys.stderr)
     if seen == 0:
         print(f"check_tile: no tile in {build} (no vector level, or not built)")
     return 1 if bad else 0

@@ -25,7 +25,14 @@ need_library cmocka libcmocka-dev
 if [ $ci = yes ]; then
     need_program g++ g++
     need_program clang clang
-    command -v clang-format-14 >/dev/null || need_program clang-format clang-format
+    # Its versions differ in what they write (tools/check_format).
+    if ! command -v clang-format-14 >/dev/null; then
+        if apt-cache show clang-format-14 >/dev/null 2>&1; then
+            missing+=(clang-format-14)
+        else
+            need_program clang-format clang-format
+        fi
+    fi
     need_program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing+=(libc6-dev-arm64-cross)
     need_program qemu-aarch64 qemu-user
@@ -40,7 +47,7 @@ if ! command -v apt-get >/dev/null && [ ${#missing[@]} -ne 0 ]; then
 fi
 as_root=()
 if [ "$(id -u)" != 0 ] && [ ${#missing[@]} -ne 0 ]; then
-    as_root=(sudo)
+    as_root=(sudo env DEBIAN_FRONTEND=noninteractive)
     command -v sudo >/dev/null || {
         echo "install_deps: as root, run: apt-get install ${missing[*]}" >&2
         [ $ci = no ] || exit 1
@@ -57,7 +64,10 @@ install_missing() {
     # A fresh machine has no package lists yet, an old one may have stale ones.
     install "${missing[@]}" || { "${as_root[@]}" apt-get update -q >&2 && install "${missing[@]}"; }
 }
-install_missing
+install_missing || {
+    echo "install_deps: these could not be installed: ${missing[*]}" >&2
+    [ $ci = no ] || exit 1 # likewise
+}
 
 # The sanitizers' runtime is a package of its own, named after the version of the clang there is.
 if [ $ci = yes ] && [ ! -e "$(clang -print-file-name=libclang_rt.asan-x86_64.a)" ]; then

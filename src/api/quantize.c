@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hearth_quantize: a copy of a model with its matrices in another format. Metadata is copied but
 // for the keys that say how the file was split and what format it has. Works row by row while the
-// file is written: its memory is one row and the writer's window, whatever the model's size.
+// file is written: its memory is the metadata twice, one row and the writer's window.
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +24,7 @@ static bool file_type_of(enum ht_format f, uint32_t *out) {
 
 struct conversion { // of one tensor's rows
     const struct ht_gguf_tensor *t;
+    enum ht_format format; // of `to`
     const struct ht_format_info *from, *to;
     size_t in_row_bytes, out_row_bytes;
     float most; // magnitude that `to` holds
@@ -59,24 +60,30 @@ static enum hearth_status convert_rows(void *user, uint64_t first_row, uint64_t 
     return HEARTH_OK;
 }
 
-static bool ends_in(const char *name, const char *tail) {
-    size_t n_name = strlen(name), n = strlen(tail);
-    return n_name >= n && memcmp(name + n_name - n, tail, n) == 0;
+static bool is_weight(const char *name) {
+    size_t n = strlen(name);
+    return n >= 7 && strcmp(name + n - 7, ".weight") == 0;
 }
 
 // The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
 // are whole blocks take the new one. Vectors stay F32, stacks of them too (biases of experts, norms
 // of heads), as do the tables whose small errors would be large ones later: positions, kinds of
-// tokens, and the router that picks experts.
+// tokens, and the router that picks experts. So does what other engines take as F32 alone, of
+// architectures that ours does not run, yet may copy (names as in llama.cpp's llama-arch.cpp).
 static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format wanted) {
-    static const char *const kept[] = {"_norm.weight", "position_embd.weight", "token_types.weight",
-                                       "ffn_gate_inp.weight"};
+    static const char *const kept[] = {
+        "_norm.weight",  "position_embd.weight", "token_types.weight", "ffn_gate_inp.weight",
+        "ssm_conv1d",    "shortconv.conv",       "attn_rel_b",         "altup",
+        "laurel",        "per_layer_model_proj", "patch_embd",         "time_mix_first",
+        "time_mix_lerp", "time_mix_decay_w",     "time_mix_w",         "time_mix_a",
+        "time_mix_v0",   "time_mix_v1",          "time_mix_v2",        "time_mix_g1",
+        "time_mix_g2"};
     uint64_t n_rows = t->ne[1] * t->ne[2] * t->ne[3]; // fit: the file has them
     if (t->n_dims < 2 || n_rows == 1 || t->ne[0] % ht_format_get(wanted)->block_len != 0 ||
-        !ends_in(t->name, ".weight"))
+        !is_weight(t->name))
         return HT_F32;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (ends_in(t->name, kept[i])) return HT_F32;
+        if (strstr(t->name, kept[i])) return HT_F32;
     return wanted;
 }
 
@@ -85,8 +92,11 @@ static enum hearth_status plan_tensor(const struct ht_gguf *g, const struct ht_g
                                       struct hearth_error *err) {
     enum ht_format to = format_for(t, wanted);
     uint64_t in_bytes, out_bytes;
-    *c = (struct conversion){
-        .t = t, .from = ht_format_get(t->format), .to = ht_format_get(to), .most = largest(to)};
+    *c = (struct conversion){.t = t,
+                             .format = to,
+                             .from = ht_format_get(t->format),
+                             .to = ht_format_get(to),
+                             .most = largest(to)};
     if (!c->from || !c->from->to_f32)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: tensor %s is in format %s, which cannot be read", ht_gguf_name(g),
@@ -114,8 +124,9 @@ static void copy_meta(const struct ht_gguf *g, struct ht_gguf_writer *w, uint32_
 }
 
 static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
-                                     enum ht_format format, struct conversion *conversions,
-                                     float **row, hearth_progress_fn progress, void *user,
+                                     enum ht_format format, uint32_t file_type,
+                                     struct conversion *conversions, float **row,
+                                     hearth_progress_fn progress, void *user,
                                      struct hearth_error *err) {
     size_t n = ht_gguf_n_tensors(g), n_longest = 1;
     for (size_t i = 0; i < n; i++) {
@@ -127,24 +138,21 @@ static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
     *row = ht_realloc(NULL, n_longest, sizeof **row);
     if (!*row) return ht_fail_nomem(err, n_longest * sizeof **row, "a row of weights");
     struct ht_gguf_writer *w;
-    uint32_t file_type = 0;
-    if (!file_type_of(format, &file_type))
-        return ht_fail(err, HEARTH_E_INTERNAL, "no file type for format %d", format);
     enum hearth_status s = ht_gguf_writer_create(&w, err);
     if (s) return s;
     ht_gguf_writer_watch(w, progress, user);
     copy_meta(g, w, file_type);
     for (size_t i = 0; i < n; i++) {
         struct conversion *c = &conversions[i];
-        enum ht_format to = format_for(c->t, format);
         c->row = *row;
-        if (to == c->t->format) // as it is, not through f32 and back
-            ht_gguf_put_tensor(w, c->t->name, to, c->t->n_dims, c->t->ne, c->t->data);
+        if (c->format == c->t->format) // as it is, not through f32 and back
+            ht_gguf_put_tensor(w, c->t->name, c->format, c->t->n_dims, c->t->ne, c->t->data);
         else
-            ht_gguf_put_rows(w, c->t->name, to, c->t->n_dims, c->t->ne, convert_rows, c);
+            ht_gguf_put_rows(w, c->t->name, c->format, c->t->n_dims, c->t->ne, convert_rows, c);
     }
     s = ht_gguf_writer_finish(w, path, err);
     ht_gguf_writer_destroy(w);
+    if (s == HEARTH_E_UNSUPPORTED) return ht_fail_in(err, s, "%s", ht_gguf_name(g)); // a weight
     return s;
 }
 
@@ -180,8 +188,8 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
         return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
     float *row = NULL;
     struct watcher w = {progress, user, ht_float_enter()};
-    enum hearth_status s =
-        write_copy(in->g, out_path, f, conversions, &row, progress ? watch : NULL, &w, err);
+    enum hearth_status s = write_copy(in->g, out_path, f, file_type, conversions, &row,
+                                      progress ? watch : NULL, &w, err);
     ht_float_leave(w.theirs);
     ht_free(row);
     ht_free(conversions);

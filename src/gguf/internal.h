@@ -11,12 +11,12 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "GGUF values are read as they lie");
 
 #define GGUF_VERSION       3u
-#define GGUF_HEADER_BYTES  24u // magic, version, tensor count, metadata count
 #define GGUF_MAX_KEY       65535u
 #define GGUF_MAX_NAME      64u
 #define GGUF_MAX_KV        (1u << 20)
 #define GGUF_MAX_TENSORS   (1u << 20)
 #define GGUF_DEFAULT_ALIGN 32u
+#define GGUF_MAX_ALIGN     (1u << 30)
 
 // Open addressing over an array of names that the caller keeps. slots holds index + 1; 0 is empty.
 struct name_index {

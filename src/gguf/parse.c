@@ -195,7 +195,7 @@ static enum hearth_status parse_metadata(struct ht_arena *a, struct cursor *c,
 static enum hearth_status fail_format(const struct ht_gguf_tensor *t, uint32_t id, const char *q,
                                       struct hearth_error *err) {
     const struct ht_format_info *fi = ht_format_get(id);
-    if (!fi || !fi->name) {
+    if (!fi) {
         static const char *const removed[] = {
             [4] = "Q4_2",      [5] = "Q4_3",        [31] = "Q4_0_4_4",   [32] = "Q4_0_4_8",
             [33] = "Q4_0_8_8", [36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8"};
@@ -205,7 +205,7 @@ static enum hearth_status fail_format(const struct ht_gguf_tensor *t, uint32_t i
                        old ? ", which the format no longer has; get a newer file of the model"
                            : "; a newer kind of weights, or a damaged file");
     }
-    if (fi->block_len && t->ne[0] % fi->block_len) {
+    if (t->ne[0] % fi->block_len) {
         return ht_fail(err, HEARTH_E_FORMAT,
                        "tensor %s has rows of %" PRIu64 " weights, a multiple of %u was expected "
                        "for %s",
@@ -243,7 +243,7 @@ static enum hearth_status parse_tensor(struct ht_arena *a, struct cursor *c, siz
     if (!take_u32(c, &format) || !take_u64(c, &t->offset)) return fail_end(c, 12, what, err);
     const struct ht_format_info *fi = ht_format_get(format);
     t->format = (enum ht_format)format;
-    if (!fi || !fi->name || !ht_gguf_tensor_bytes(t->format, t->ne, &t->n_bytes)) {
+    if (!fi || !ht_gguf_tensor_bytes(t->format, t->ne, &t->n_bytes)) {
         return fail_format(t, format, q, err);
     }
     if (t->offset % align) {
@@ -361,10 +361,10 @@ enum hearth_status ht_gguf_parse_part(struct ht_arena *a, struct gguf_part *part
     s = parse_metadata(a, &c, part, err);
     if (!s) s = ht_gguf_part_get_u32(part, "general.alignment", false, &align, err);
     if (s) return s;
-    if (align < 8 || (align & (align - 1)) != 0) {
-        return ht_fail(err, HEARTH_E_FORMAT,
-                       "general.alignment is %" PRIu32 ", a power of two from 8 was expected",
-                       align);
+    if (align < 8 || align > GGUF_MAX_ALIGN || (align & (align - 1)) != 0) {
+        return ht_fail(
+            err, HEARTH_E_FORMAT,
+            "general.alignment is %" PRIu32 ", a power of two from 8 to 2^30 was expected", align);
     }
     part->align = align;
     return parse_tensors(a, &c, part, err);

@@ -133,7 +133,7 @@ static void put_number(struct ht_gguf_writer *w, const char *key, enum ht_gguf_t
 // The alignment that tensor data will have, when the caller sets it.
 static void note_alignment(struct ht_gguf_writer *w, const char *key, uint64_t v) {
     if (w->failure.status || strcmp(key, "general.alignment") != 0) return;
-    if (v < 8 || v > 1u << 30 || (v & (v - 1)) != 0) {
+    if (v < 8 || v > GGUF_MAX_ALIGN || (v & (v - 1)) != 0) {
         ht_fail(&w->failure, HEARTH_E_ARG,
                 "general.alignment is %" PRIu64 ", a power of two from 8 to 2^30 was expected", v);
         return;
@@ -285,7 +285,7 @@ static size_t padding(const struct ht_gguf_writer *w, uint64_t n) {
     return (size_t)(-n & (w->align - 1));
 }
 
-// Header, metadata, tensor table and the padding behind them.
+// Header, metadata and tensor table.
 static enum hearth_status encode_head(const struct ht_gguf_writer *w, struct ht_buf *b,
                                       struct hearth_error *err) {
     uint32_t version = GGUF_VERSION;
@@ -309,7 +309,6 @@ static enum hearth_status encode_head(const struct ht_gguf_writer *w, struct ht_
             return ht_fail(err, HEARTH_E_ARG, "tensor %s makes the file larger than any", t->name);
         }
     }
-    for (size_t n = padding(w, b->len); n; n--) (void)ht_buf_putc(b, 0);
     return b->failed ? ht_fail_nomem(err, b->len, "the head of a file") : HEARTH_OK;
 }
 
@@ -397,6 +396,7 @@ static enum hearth_status write_content(const struct ht_gguf_writer *w, const st
     struct out_file f = {.w = w, .fd = fd};
     for (size_t i = 0; i < w->n_tensors; i++) f.total += w->tensors[i].n_bytes;
     if (!write_all(fd, head->data, head->len)) return HEARTH_E_IO;
+    if (w->n_tensors && !write_zeros(fd, padding(w, head->len))) return HEARTH_E_IO;
     for (size_t i = 0; i < w->n_tensors; i++) {
         const struct out_tensor *t = &w->tensors[i];
         enum hearth_status s = t->fill ? write_rows(&f, t, window, err) : write_data(&f, t, err);
@@ -438,8 +438,8 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) // perhaps the very file that is being copied
         return ht_fail(err, HEARTH_E_IO,
-                       "%s: is there already: another run writes it, or one that was stopped left "
-                       "it; it has to go first",
+                       "%s: is there already: it is the file to be copied, another run writes it, "
+                       "or one that was stopped left it; choose another name, or move it away",
                        tmp);
     if (fd < 0) return fail_io(err, tmp, "cannot be created", errno);
     if (replaces) (void)!fchmod(fd, there.st_mode & 07777); // not all file systems have modes

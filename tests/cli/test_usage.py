@@ -26,6 +26,10 @@ class Help(unittest.TestCase):
         code, out, err = tiny.hearth("--version")
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out.decode(), r"^hearth \d+\.\d+\.\d+\n$")
+        version = out.decode().split()[1]
+        for path, says in (("CMakeLists.txt", f"project(hearth VERSION {version} "), ("cli/hearth.1", f'"Hearth {version}"')):
+            with open(path) as f:
+                self.assertIn(says, f.read(), path)
 
     def test_pages(self):
         for args in [["help"], ["--help"], ["-h"], *[["help", c] for c in COMMANDS]]:
@@ -80,6 +84,8 @@ class Refusals(unittest.TestCase):
             (["run", "--kv-type", "q4_0"], "one of i16|f16|f32|bf16|q8_0"),
             (["run", "--kv-type", "f"], "one of i16|f16|f32|bf16|q8_0"),
             (["run", "--backend", ""], "one of cpu|ref"),
+            (["quantize", "a.gguf", "b.gguf", "--type", "Q4_K"], "one of F32|F16|BF16|Q8_0"),
+            (["run", "--stop", ""], "--stop: some text was expected"),
             (["run", "--logit-bias", "5"], "a token id, '=' and a number"),
             (["run", "--logit-bias", "-1=2"], "a token id, '=' and a number"),
             (["run", "--temp", "1", "--temp", "2"], "--temp is given twice"),
@@ -156,7 +162,7 @@ class Refusals(unittest.TestCase):
             narrow = tiny.tiny_model(os.path.join(folder, "narrow.gguf"), heads=4)
             for command in (["eval", narrow, "--tokens", "1"], ["run", narrow, "-p", "x"], ["bench", narrow]):
                 self.refuse([*command, "--kv-type", "q8_0"],
-                            "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16")
+                            "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16: i16, f16, bf16 or")
             self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
             odd = os.path.join(folder, "odd\033[2J.gguf")  # a name does nothing to a terminal

@@ -364,9 +364,12 @@ static void test_quantize_vectors(void **state) {
     static const struct {
         const char *name, *format;
         uint64_t n_rows;
-    } tensors[] = {{"blk.0.ffn_up_exps.bias", "F32", 4},    {"blk.0.attn_k_norm.weight", "F32", 4},
-                   {"token_types.weight", "F32", 2},        {"one.weight", "F32", 1},
-                   {"blk.0.ffn_gate_inp.weight", "F32", 4}, {"blk.0.ffn_up.weight", "Q8_0", 4}};
+    } tensors[] = {
+        {"blk.0.ffn_up_exps.bias", "F32", 4},      {"blk.0.attn_k_norm.weight", "F32", 4},
+        {"token_types.weight", "F32", 2},          {"one.weight", "F32", 1},
+        {"blk.0.ffn_gate_inp.weight", "F32", 4},   {"blk.0.ffn_up.weight", "Q8_0", 4},
+        {"blk.0.ssm_conv1d.weight", "F32", 4},     {"blk.0.time_mix_w1.weight", "F32", 4},
+        {"blk.0.time_mix_value.weight", "Q8_0", 4}};
     static const float data[4 * 32] = {1, 2, 3};
     struct hearth_error err;
     struct ht_gguf_writer *w;

@@ -56,7 +56,8 @@ def models(folder):
 class Hearth:
     def __init__(self, path):
         self.path = path
-        self.tmp = tempfile.mkdtemp(prefix='hearth-measure-')
+        self.folder = tempfile.TemporaryDirectory(prefix='hearth-measure-')
+        self.tmp = self.folder.name
 
     def eval(self, model, tokens, *options):
         out = os.path.join(self.tmp, 'logits.f32')

@@ -295,7 +295,7 @@ def interleave(columns, rounds, tries=1, state=None, memory=False):
             time.sleep(PAUSE_S)
             try:
                 result = measure()
-            except (RuntimeError, OSError, AttributeError) as e:
+            except (RuntimeError, OSError, AttributeError, LookupError, ValueError) as e:
                 if not NOT_REPACKED.search(str(e)):
                     print(f'{name}: {e}', file=sys.stderr)
                 failed.add(name)
