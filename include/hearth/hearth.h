@@ -255,9 +255,9 @@ struct hearth_engine_options {
                        // request with on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
     // Weights are copied at creation in the order in which this machine reads them fastest: the
-    // same answers, tokens 2 to 30 % sooner with AVX-512 VNNI and up to twice as fast with AVX2,
-    // for as much memory again as the weights have and a later start. Some formats stay as they are
-    // in the file; E_UNSUPPORTED where all would.
+    // same answers, tokens up to a third sooner with AVX-512 VNNI and up to twice as fast with
+    // AVX2, for as much memory again as the weights have and a later start. Some formats stay as
+    // they are in the file; E_UNSUPPORTED where all would.
     bool repack;
     // Memory for keys, values and passes is taken from the system at creation (true), or as it is
     // first written (default): then a short context takes little, the first token comes earlier,
@@ -276,7 +276,7 @@ struct hearth_memory { // bytes
     uint64_t other; // plan, tables, engine state, program (estimated)
     uint64_t total;
     uint64_t available; // what the machine or the cgroup has for us now, with what weights take of
-                        // it already: a copied file, bytes of the caller, a file in /dev/shm;
+                        // it already: a copied file, the caller's own bytes, a file in /dev/shm;
                         // UINT64_MAX: not known
 };
 // What an engine with these options will use, computed from the header before anything is loaded;

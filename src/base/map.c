@@ -48,10 +48,8 @@ static enum hearth_status length_of(const char *path, int fd, size_t *len,
 }
 
 // Is memory all that the file system has? Numbers of linux/magic.h.
-static bool is_memory(int fd) {
-    struct statfs fs;
-    if (fstatfs(fd, &fs) != 0) return false;
-    switch ((uint32_t)fs.f_type) {
+static bool is_memory(const struct statfs *fs) {
+    switch ((uint32_t)fs->f_type) {
     case 0x01021994: // tmpfs
     case 0x858458f6: // ramfs
     case 0x958458f6: // hugetlbfs
@@ -69,7 +67,9 @@ static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht
                        why(errno, text));
     // Only advice, and before the first touch: file systems without large pages refuse it.
     madvise(p, len, MADV_HUGEPAGE);
-    *out = (struct ht_map){.data = p, .len = len, .resident = is_memory(fd)};
+    struct statfs fs;
+    *out =
+        (struct ht_map){.data = p, .len = len, .resident = fstatfs(fd, &fs) == 0 && is_memory(&fs)};
     return HEARTH_OK;
 }
 
@@ -129,6 +129,25 @@ void ht_map_close(struct ht_map *m) {
     else if (p)
         munmap(p, m->len);
     *m = (struct ht_map){0};
+}
+
+bool ht_memory_is_taken(const void *p) {
+    FILE *f = fopen("/proc/self/maps", "re");
+    bool taken = true;
+    char line[4096 + 128];
+    while (f && fgets(line, sizeof line, f)) {
+        uintmax_t begin, end, inode;
+        int path = 0;
+        if (sscanf(line, "%jx-%jx %*4s %*x %*x:%*x %ju %n", &begin, &end, &inode, &path) != 3 ||
+            (uintptr_t)p < begin || (uintptr_t)p >= end)
+            continue;
+        struct statfs fs;
+        line[strcspn(line, "\n")] = 0;
+        taken = inode == 0 || statfs(line + path, &fs) != 0 || is_memory(&fs);
+        break;
+    }
+    if (f) fclose(f);
+    return taken;
 }
 
 bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n) {

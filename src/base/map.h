@@ -28,6 +28,9 @@ HT_MUST_CHECK enum hearth_status ht_map_open(const char *path, struct ht_map *ou
 HT_MUST_CHECK enum hearth_status ht_map_copy(const char *path, struct ht_map *out,
                                              struct hearth_error *err);
 void ht_map_close(struct ht_map *m); // accepts a zeroed one; zeroes it
+// Whether the memory that p points into is none of the cache of a file, and so not available to
+// others (/proc/self/maps); true where the system does not tell.
+bool ht_memory_is_taken(const void *p);
 // Bytes of it that lie on 2 MB pages now, as far as they were touched (/proc/self/smaps); false
 // where the system does not tell. Takes some milliseconds for each gigabyte on small pages.
 bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n);

@@ -16,8 +16,8 @@
 
 // Fills *err (may be NULL) with the status and a formatted sentence, and returns the status, so
 // that a function can end in `return ht_fail(err, HEARTH_E_FORMAT, "...")`. A sentence says what
-// was found, where, and what was expected; no newline, no trailing period. Too long a sentence is
-// cut at a character boundary and ends in "...".
+// was found, where, and what was expected; no newline, no trailing period. Of too long a
+// sentence "..." stands for the middle.
 enum hearth_status ht_fail(struct hearth_error *err, enum hearth_status status, const char *fmt,
                            ...) HT_PRINTF(3, 4);
 

@@ -60,8 +60,8 @@ HT_MUST_CHECK enum hearth_status ht_gguf_open(const char *path, struct ht_gguf *
 // The same, with all parts read into memory instead of mapped (ht_map_copy).
 HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, struct ht_gguf **out,
                                                    struct hearth_error *err);
-// Over bytes the caller keeps. name appears in messages. Must be 32-byte aligned for tensor
-// alignment to hold.
+// Over bytes the caller keeps, at a multiple of 4 where a model is to run on them. name appears in
+// messages.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_bytes(const void *data, size_t n_bytes,
                                                     const char *name, struct ht_gguf **out,
                                                     struct hearth_error *err);
@@ -72,7 +72,8 @@ uint32_t ht_gguf_version(const struct ht_gguf *g);
 size_t ht_gguf_n_parts(const struct ht_gguf *g);
 uint64_t ht_gguf_file_bytes(const struct ht_gguf *g); // all parts
 // Of these, those for which memory is taken already, beside what the system counts as available:
-// copies, bytes of the caller, files of file systems that are memory.
+// copies, bytes of the caller (but where they are a mapped file's), files of file systems that are
+// memory.
 uint64_t ht_gguf_taken_bytes(const struct ht_gguf *g);
 // ht_map_large_bytes of all parts; false for bytes of the caller.
 bool ht_gguf_large_bytes(const struct ht_gguf *g, uint64_t *n);

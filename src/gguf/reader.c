@@ -108,7 +108,8 @@ static enum hearth_status merge_tensors(struct ht_gguf *g, struct hearth_error *
     for (size_t i = 0; i < g->n_parts; i++) {
         const struct gguf_part *part = &g->parts[i];
         g->file_bytes += part->len;
-        if (!part->map.data || part->map.resident) g->taken_bytes += part->len; // no map: bytes
+        bool taken = part->map.data ? part->map.resident : ht_memory_is_taken(part->data);
+        if (taken) g->taken_bytes += part->len; // no map: bytes of the caller
         if (!ht_add_size(n, g->parts[i].n_tensors, &n) || n > GGUF_MAX_TENSORS) {
             return ht_fail(err, HEARTH_E_FORMAT, "%s: has more than %u tensors", g->parts[0].name,
                            GGUF_MAX_TENSORS);

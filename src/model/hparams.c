@@ -235,7 +235,7 @@ static bool is_used_id(const char *key) {
     return false;
 }
 
-// Those that end or begin texts are refused where they are no token; others, which nothing uses,
+// Those that end or begin texts are refused where they are no token; others, without which it runs,
 // are often left over from a larger vocabulary.
 void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
     static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";

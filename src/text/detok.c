@@ -61,12 +61,13 @@ void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_
     const char *p = ht_vocab_token(v, id, &n);
     if (d->t->kind == HT_KIND_SPM && n) {
         // the space that encoding puts in front of a text, and behind a special or user-defined
-        // token, is no text
+        // token, is no text; in front of these it puts none
+        enum ht_token_type type = ht_vocab_type(v, id);
         bool drop = d->at_start && d->t->add_space && !special && *p == ' ' &&
-                    ht_vocab_type(v, id) != HT_TOKEN_BYTE;
+                    type != HT_TOKEN_BYTE && type != HT_TOKEN_USER;
         p += drop;
         n -= drop;
-        d->at_start = special || ht_vocab_type(v, id) == HT_TOKEN_USER;
+        d->at_start = special || type == HT_TOKEN_USER;
     }
     memcpy(d->out + d->n_held, p, n);
     uint32_t all = d->n_held + n;

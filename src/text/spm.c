@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece BPE as its own library does it: spaces are characters of words, a space goes in
-// front of the text, pairs merge by the score of what they become, what is no token falls back to
-// its bytes. Text is cut into words where no token can reach across, which changes nothing in the
-// result: before a space, unless some token has the byte before it in front of a space.
+// SentencePiece BPE as the models' own tokenizers do it: spaces are characters of words, a space
+// goes in front of the text and behind each token that was cut out of it, pairs merge by the score
+// of what they become, what is no token falls back to its bytes. Text is cut into words where no
+// token can reach across, which changes nothing in the result: before a space, unless some token
+// has the byte before it in front of a space.
 #include <math.h>
 
 #include "base/mem.h"

@@ -34,7 +34,7 @@ const char *ht_text_quote(char out[HT_QUOTE_BYTES], const char *p, size_t n) {
         }
         size_t len = ht_utf8_char_len(p + i, n - i);
         uint8_t b = (uint8_t)p[i];
-        if (len && b >= 0x20 && b != 0x7f) {
+        if (len && !ht_utf8_is_control(p + i, len)) {
             memcpy(out + k, p + i, len);
             k += len;
             i += len;

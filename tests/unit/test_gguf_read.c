@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The reader on files made by hand: sound ones, each kind of damage (right status, and a sentence
 // that names the thing), every truncation, every single-byte change, every failing allocation.
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -543,6 +545,27 @@ static void test_split(void **state) {
     rmdir(folder);
 }
 
+// Bytes of the caller are its own memory, or a file's that it has mapped: then they are as a file
+// that is opened by its name.
+static void check_taken(const char *path) {
+    struct ht_gguf *g, *mapped, *own;
+    struct hearth_error err;
+    if (ht_gguf_open(path, &g, &err)) fail_msg("%s", err.message);
+    size_t n = (size_t)ht_gguf_file_bytes(g);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *map = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0), *copy = malloc(n);
+    assert_true(fd >= 0 && map != MAP_FAILED && copy);
+    memcpy(copy, map, n);
+    if (ht_gguf_open_bytes(map, n, "mapped", &mapped, &err)) fail_msg("%s", err.message);
+    if (ht_gguf_open_bytes(copy, n, "own", &own, &err)) fail_msg("%s", err.message);
+    assert_int_equal(ht_gguf_taken_bytes(mapped), ht_gguf_taken_bytes(g));
+    assert_int_equal(ht_gguf_taken_bytes(own), n);
+    ht_gguf_close(own), ht_gguf_close(mapped), ht_gguf_close(g);
+    free(copy);
+    munmap(map, n);
+    close(fd);
+}
+
 static void test_paths(void **state) {
     (void)state;
     struct hearth_error err;
@@ -552,6 +575,7 @@ static void test_paths(void **state) {
     assert_int_equal(ht_gguf_open("/tmp", &g, &err), HEARTH_E_IO);
     assert_non_null(strstr(err.message, "directory"));
     assert_null(g);
+    check_taken("data/spark.gguf");
 }
 
 int main(void) {

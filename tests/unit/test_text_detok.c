@@ -125,7 +125,7 @@ static void sentence_piece(void **state) {
     struct make *m = make_spm();
     int32_t hi = make_token(m, "\xe2\x96\x81hi", 5, 1, -1),
             two = make_token(m, "\xe2\x96\x81\xe2\x96\x81", 6, 1, -1),
-            user = make_name(m, "<t>", 4);
+            user = make_name(m, "<t>", 4), gap = make_name(m, "  ", 4);
     struct ht_tokenizer *t = load(m);
     struct ht_detok d;
     assert_int_equal(ht_detok_init(&d, t, false, NULL), HEARTH_OK);
@@ -137,6 +137,12 @@ static void sentence_piece(void **state) {
     expect(&d, -2, "");
     expect(&d, user, "<t>");
     expect(&d, hi, "hi"); // encoding "<t>hi" put the space there
+    expect(&d, user, "<t>");
+    expect(&d, gap, "  "); // and none in front of one of these
+    expect(&d, hi, "hi");
+    expect(&d, -2, "");
+    expect(&d, gap, "  ");
+    expect(&d, hi, "hi");
     expect(&d, hi, " hi");
     expect(&d, -2, "");
     expect(&d, two, " ");
