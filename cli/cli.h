@@ -26,7 +26,7 @@ void log_line(void *user, enum hearth_log_level level, const char *line);
 struct hearth_log cli_log(const struct args *a);
 
 // The text as one line that does nothing to a terminal: names may hold anything.
-enum { CLEAN_BYTES = 8192 };
+enum { CLEAN_BYTES = 24000 };
 const char *clean_text(char buf[CLEAN_BYTES], const char *text);
 // "633.2 MB" (of 10^6 bytes), into buf.
 const char *format_bytes(char buf[32], uint64_t n);
@@ -109,7 +109,10 @@ extern const struct option_group group_engine, group_file, group_sampling, group
 
 int eval_tokens(const struct args *a); // eval_logits.c
 int eval_text(const struct args *a);   // eval_text.c
-// -log of the probability of token, natural.
+// -log of the probability of token, natural; NaN where a logit is, or is +infinity.
 double negative_log(const float *logits, int32_t n, int32_t token);
+// Rows of logits of a pass: as many as wanted, or, of 0, as 64 MB hold.
+uint32_t logits_rows(uint32_t n_vocab, int64_t wanted, size_t n_tokens, uint32_t n_batch);
+int fail_not_finite(const struct args *a); // returns EXIT_RUN
 
 #endif

@@ -62,9 +62,11 @@ const struct command command_quantize = {
     .n_operands_min = 2,
     .n_operands_max = 2,
     .summary = "copy a model with its weights in another format",
-    .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors, "
-            "position tables, routers of experts, and matrices whose rows are no whole blocks "
-            "become F32. OUT appears, or is replaced, only when the copy is complete; Ctrl-C "
+    .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors and "
+            "stacks of them, "
+            "tables of positions and of kinds of tokens, routers of experts, what other "
+            "architectures take as F32 alone, and matrices whose rows are no whole blocks become "
+            "F32. OUT appears, or is replaced, only when the copy is complete; Ctrl-C "
             "leaves nothing of it, twice OUT.tmp.",
     .groups = quantize_groups,
     .n_groups = 1,

@@ -230,10 +230,12 @@ static int run_model(struct run *r, const hearth_model *m, const struct text *te
     r->tokenizer = need_tokenizer(m, a);
     if (!r->tokenizer) return EXIT_RUN;
     engine_options(a, &eo);
+    double encode = now_s(); // no part of the loading
+    int code = encode_prompt(r->tokenizer, text, a->special, !a->raw, NULL, &prompt);
+    begin += now_s() - encode;
     interrupt_begin(&r->interrupt);
-    int code = create_engine(m, &eo, &r->engine);
+    if (!code) code = create_engine(m, &eo, &r->engine);
     r->load_s = now_s() - begin;
-    if (!code) code = encode_prompt(r->tokenizer, text, a->special, !a->raw, NULL, &prompt);
     if (!code) code = generate(r, &prompt);
     interrupt_end(&r->interrupt);
     hearth_tokens_free(&prompt);

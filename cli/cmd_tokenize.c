@@ -19,7 +19,7 @@ static const struct option tokenize_options[] = {
     {"--decode", NULL, NULL, OPTION_FLAG, AT(decode), 0, 0, NULL, NULL,
      "with --jsonl: read \"ids\", write \"text\""},
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,
-     "read special tokens out of the text; show them in text that comes from ids"},
+     "read control tokens out of the text, too; show them in text that comes from ids"},
     {"--begin", NULL, NULL, OPTION_FLAG, AT(begin), 0, 0, NULL, NULL,
      "add begin and end tokens where the model has them"},
     {"--pieces", NULL, NULL, OPTION_FLAG, AT(pieces), 0, 0, NULL, NULL,

@@ -14,8 +14,8 @@
 static const struct option prompt_options[] = {
     {"--prompt", "-p", "TEXT", OPTION_TEXT, AT(prompt), 0, 0, NULL, NULL, "the text"},
     {"--file", "-f", "FILE", OPTION_TEXT, AT(file), 0, 0, NULL, NULL,
-     "read the text from FILE; - is standard input, which is also read where neither -p nor -f is "
-     "given and it is not a terminal"},
+     "read the text from FILE, every byte of it, the last line's end as well; - is standard input, "
+     "which is also read where neither -p nor -f is given and it is not a terminal"},
 };
 const struct option_group group_prompt = {"Text", prompt_options,
                                           sizeof(prompt_options) / sizeof(prompt_options[0])};
@@ -115,6 +115,7 @@ static int read_stream(FILE *f, const char *name, struct text *out) {
 
 int read_file(const char *path, struct text *out) {
     if (strcmp(path, "-") == 0) return read_stream(stdin, "standard input", out);
+    if (!*path) return fail_usage("the name of a file to read is empty");
     FILE *f = fopen(path, "rb");
     if (!f) return fail("%s: cannot be read: %s", path, strerror(errno));
     int code = read_stream(f, path, out);
@@ -239,6 +240,9 @@ int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool speci
     if (hearth_encode(t, text->data, text->n, flags, out, &err)) return fail("%s", err.message);
     if (begin) what_is_added(t, text, &begins, &ends);
     if (first) *first = begins ? out->ids[0] : -1;
+    if (begins && out->n > 1 && out->ids[1] == out->ids[0])
+        note("warning: the text begins with the model's begin token, and another one is put in "
+             "front of it; --raw leaves that out");
     if (ends) out->n--; // a text that is to be continued has no end yet
     return EXIT_FINE;
 }

@@ -21,12 +21,13 @@ struct eval {
     FILE *out;             // NULL: not written
     char *target;          // OUT with its links followed; NULL: written into
     char *tmp;             // what is written first, in its place
+    mode_t mode;           // of what it replaces; 0: nothing
     struct text reference; // data NULL: not compared
     uint32_t next;         // position that comes next
     double error, norm;    // sum((a-b)^2), sum(b^2)
     double max_error;
-    double nll; // of tokens[1..], natural logarithm
-    bool write_failed;
+    double nll;                // of tokens[1..], natural logarithm
+    bool write_failed, broken; // logits that are no numbers
     struct progress progress;
     struct interrupt interrupt;
 };
@@ -64,7 +65,10 @@ static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *
         return false;
     }
     if (e->reference.data) compare(e, pos, logits);
-    if (pos + 1 < e->n_tokens) e->nll += negative_log(logits, n_vocab, e->tokens[pos + 1]);
+    bool scored = pos + 1 < e->n_tokens;
+    double nll = negative_log(logits, n_vocab, scored ? e->tokens[pos + 1] : 0);
+    if (isnan(nll)) e->broken = true;
+    if (scored) e->nll += nll;
     progress_set(&e->progress, e->next, e->n_tokens);
     return true;
 }
@@ -179,13 +183,14 @@ static bool is_descriptor(const char *name) {
 
 // Half a file would look like a whole one, so OUT appears when all is in OUT.tmp; where OUT is a
 // link, the file that it leads to. A pipe, a device, and what is open already is written into.
-static int open_output(struct eval *e) {
+static int find_target(struct eval *e) {
     struct stat there;
     const char *name = e->a->logits;
     if (!name) return EXIT_FINE;
     bool is_new = stat(name, &there) != 0;
     if (is_new && lstat(name, &there) == 0)
         return fail("%s: is a link that leads nowhere: %s", name, strerror(errno));
+    e->mode = is_new ? 0 : there.st_mode & 07777;
     if (is_new || (S_ISREG(there.st_mode) && there.st_nlink > 0 && !is_descriptor(name))) {
         e->target = is_new ? strdup(name) : realpath(name, NULL);
         size_t n = e->target ? strlen(e->target) + 5 : 0;
@@ -193,14 +198,19 @@ static int open_output(struct eval *e) {
         if (!e->tmp) return fail("%s: %s", name, strerror(errno));
         snprintf(e->tmp, n, "%s.tmp", e->target);
     }
-    const char *opened = e->tmp ? e->tmp : name;
+    return EXIT_FINE;
+}
+
+static int open_output(struct eval *e) {
+    const char *name = e->a->logits, *opened = e->tmp ? e->tmp : name;
+    if (!name) return EXIT_FINE;
     e->out = fopen(opened, e->tmp ? "wbx" : "wb");
     if (!e->out && errno == EEXIST)
         return fail("%s: is there already: another run writes it, or one that was stopped left it; "
                     "it has to go first",
                     opened);
     if (!e->out) return fail("%s: cannot be written: %s", opened, strerror(errno));
-    if (e->tmp && !is_new) (void)!fchmod(fileno(e->out), there.st_mode & 07777);
+    if (e->tmp && e->mode) (void)!fchmod(fileno(e->out), e->mode);
     return EXIT_FINE;
 }
 
@@ -230,14 +240,19 @@ static void print_summary(const struct eval *e) {
     }
 }
 
-// Rows of logits of a pass: what was asked for, or as many as 64 MB hold.
-static uint32_t logits_rows(const struct eval *e, uint32_t n_batch) {
-    uint64_t rows = ((uint64_t)64 << 20) / ((uint64_t)e->n_vocab * sizeof(float));
+uint32_t logits_rows(uint32_t n_vocab, int64_t wanted, size_t n_tokens, uint32_t n_batch) {
+    uint64_t rows = ((uint64_t)64 << 20) / ((uint64_t)n_vocab * sizeof(float));
     if (rows < 16) rows = 16;
-    if (e->a->chunk) rows = (uint64_t)e->a->chunk;
+    if (wanted) rows = (uint64_t)wanted;
     if (rows > n_batch) rows = n_batch;
-    if (rows > e->n_tokens) rows = e->n_tokens;
+    if (rows > n_tokens) rows = n_tokens;
     return (uint32_t)rows;
+}
+
+int fail_not_finite(const struct args *a) {
+    return fail("%s: a logit is no finite number: the model's weights hold NaN or infinities, or "
+                "its numbers overflow",
+                model_label(a));
 }
 
 static int eval_model(struct eval *e, const hearth_model *m) {
@@ -250,14 +265,18 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     engine_options(e->a, &o);
     o.n_seqs = (uint32_t)e->a->among + 1;
     if (!o.n_ctx) o.n_ctx = (uint32_t)e->n_tokens;
-    o.n_logits = logits_rows(e, o.n_batch) + (uint32_t)e->a->among;
+    o.n_logits = logits_rows(info.n_vocab, e->a->chunk, e->n_tokens, o.n_batch);
+    o.n_logits += (uint32_t)e->a->among;
     if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;
-    interrupt_begin(&e->interrupt);
-    code = create_engine(m, &o, &e->engine);
-    if (!code) code = open_output(e);
+    code = find_target(e);
+    if (!code && !e->tmp) code = open_output(e); // a pipe waits for who reads: Ctrl-C ends that
+    if (!code) interrupt_begin(&e->interrupt);
+    if (!code) code = create_engine(m, &o, &e->engine);
+    if (!code && e->tmp) code = open_output(e);
     if (!code) code = run_all(e);
     code = close_output(e, code);
     if (!code) print_summary(e);
+    if (!code && e->broken) code = fail_not_finite(e->a);
     interrupt_end(&e->interrupt); // in front of what it would call off
     hearth_engine_destroy(e->engine);
     return code;

@@ -86,6 +86,7 @@ static int score_all(struct scorer *sc) {
     }
     progress_end(&sc->progress);
     free(window);
+    if (!code && isnan(sc->nll)) code = fail_not_finite(sc->a);
     if (!code) print_result(sc);
     return code;
 }
@@ -103,9 +104,7 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
     }
     engine_options(a, &o);
     o.n_ctx = (uint32_t)sc->n_ctx;
-    uint64_t rows = ((uint64_t)64 << 20) / ((uint64_t)info.n_vocab * sizeof(float));
-    rows = rows < 16 ? 16 : rows < sc->n_ctx ? rows : sc->n_ctx;
-    o.n_logits = rows < o.n_batch ? (uint32_t)rows : o.n_batch;
+    o.n_logits = logits_rows((uint32_t)info.n_vocab, 0, sc->n_ctx, o.n_batch);
     int code = create_engine(m, &o, &sc->engine);
     if (!code) code = score_all(sc);
     interrupt_end(&sc->interrupt); // in front of what it would call off

@@ -9,22 +9,38 @@
 
 #include "cli.h"
 
+// Length of the UTF-8 character at s (RFC 3629), 0 if none begins there.
+static size_t char_len(const unsigned char *s, size_t n) {
+    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (len > n || (s[0] >= 0x80 && s[0] < 0xc2) || s[0] > 0xf4) return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    }
+    bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return bad ? 0 : len;
+}
+
 const char *clean_text(char buf[CLEAN_BYTES], const char *text) {
+    const unsigned char *c = (const unsigned char *)text, *end = c + strlen(text);
     size_t n = 0;
-    for (const char *c = text; *c && n + 5 < CLEAN_BYTES; c++) {
-        unsigned char next = (unsigned char)c[1];
-        bool c1 = (unsigned char)*c == 0xc2 && next >= 0x80 && next < 0xa0; // U+0080 to U+009F
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || c1)
-            n += (size_t)snprintf(buf + n, CLEAN_BYTES - n, "\\x%02x", (unsigned char)*c);
-        else
-            buf[n++] = *c;
+    for (size_t len; c < end && n + 5 < CLEAN_BYTES; c += len) {
+        len = char_len(c, (size_t)(end - c));
+        bool control = *c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0); // to U+009F
+        if (!len || control) {
+            n += (size_t)snprintf(buf + n, CLEAN_BYTES - n, "\\x%02x", *c);
+            len = 1;
+        } else {
+            memcpy(buf + n, c, len);
+            n += len;
+        }
     }
     buf[n] = 0;
     return buf;
 }
 
 static void print_line(const char *fmt, va_list ap) {
-    char line[2048], clean[CLEAN_BYTES];
+    char line[6000], clean[CLEAN_BYTES]; // a path has 4096 bytes at most
     vsnprintf(line, sizeof(line), fmt, ap);
     fprintf(stderr, "hearth: %s\n", clean_text(clean, line));
 }
@@ -124,18 +140,6 @@ bool finish_stdout(void) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
     fail("standard output cannot be written; is the disk full?");
     return false;
-}
-
-// Length of the UTF-8 character at s (RFC 3629), 0 if none begins there.
-static size_t char_len(const unsigned char *s, size_t n) {
-    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (len > n || (s[0] >= 0x80 && s[0] < 0xc2) || s[0] > 0xf4) return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    }
-    bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return bad ? 0 : len;
 }
 
 void json_print_text(FILE *f, const char *s, size_t n) {

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,12 +13,17 @@
 
 static void print_progress(const struct progress *p, double seconds) {
     unsigned long long done = atomic_load(&p->done), total = atomic_load(&p->total);
+    struct winsize size;
+    char line[200];
     if (total) {
-        fprintf(stderr, "\r%s: %llu of %llu %s, %.0f s \x1b[K", p->what, done, total, p->unit,
-                seconds);
+        snprintf(line, sizeof(line), "%s: %llu of %llu %s, %.0f s ", p->what, done, total, p->unit,
+                 seconds);
     } else {
-        fprintf(stderr, "\r%s: %.0f s \x1b[K", p->what, seconds);
+        snprintf(line, sizeof(line), "%s: %.0f s ", p->what, seconds);
     }
+    // What is wider than the terminal would go on in a second line, which nobody erases.
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    fprintf(stderr, "\r%.*s\x1b[K", known ? size.ws_col - 1 : (int)sizeof(line), line);
     fflush(stderr);
 }
 

@@ -17,7 +17,8 @@
 // (exact); y = fma((float)isum * w_scale, a_scale, y).
 //
 // Norms: r = 1 / sqrt(sum_sq16(x) / n + eps), y = (x * r) * w; LayerNorm with d = x - sum16(x) / n
-// in the place of x, and y = fma(d * r, w, b) where it has a bias.
+// in the place of x, and y = fma(d * r, w, b) where it has a bias. Where sum_sq16 is not below
+// infinity, r is NaN (ht_norm_factor).
 //
 // Rotation: y_a = fma(x_a, cos, x_b * -sin), y_b = fma(x_b, cos, x_a * sin).
 //
@@ -27,6 +28,7 @@
 //   s[j] = sum over d rising of fma(q[d], k[j][d], s[j]) from 0; by = scale * log2(e), or, if there
 //          is a cap, s[j] = tanh(s[j] * scale / cap) and by = cap * log2(e)
 //   m' = max(m, (max_j s[j]) * by); c = 2^(m - m'); p[j] = 2^fma(s[j], by, -m')
+//   (where |m'| reaches HT_SCORE_LIMIT of cpu/vec.h: m' is NaN, and p[j] 0)
 //   l[i] = fma(l[i], c, sum of p[j] over j % 16 == i, rising)
 //   acc[d] = acc[d] * c; acc[d] = fma(p[j], v[j][d], acc[d]) for j rising
 // The first segment gives M = m, L = sum16(l), A = acc; each further one

@@ -84,6 +84,10 @@ class Run(WithModel):
         self.assertRegex(err, r"peak memory +[\d.]+ MB\n")
         _, err = self.run_ok("-p", "abc", "-n", 5, "--ignore-end", "--raw")
         self.assertRegex(err, r"prompt +3 tokens")
+        _, err = self.run_ok("-p", "<|begin|>abc", "-n", 1, "--special")
+        self.assertIn("warning: the text begins with the model's begin token", err)
+        _, err = self.run_ok("-p", "<|begin|>abc", "-n", 1, "--special", "--raw")
+        self.assertNotIn("warning", err)
         _, err = self.run_ok("-p", "a<|end|>c", "-n", 5, "--ignore-end", "--special")
         self.assertRegex(err, r"prompt +4 tokens")
         self.assertEqual(self.run_ok("-p", "abc", "-n", 5, "--quiet")[1], "")
@@ -242,6 +246,14 @@ class Run(WithModel):
             time.sleep(0.5)
             p.send_signal(signal.SIGINT)
             self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130), args)
+            p.communicate()
+        with tempfile.TemporaryDirectory() as folder:  # and while a pipe waits for who reads it
+            os.mkfifo(folder + "/f")
+            p = subprocess.Popen([tiny.HEARTH, "eval", self.model, "--tokens", "1,2", "--logits", folder + "/f"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            p.send_signal(signal.SIGINT)
+            self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130))
             p.communicate()
 
     def test_interrupt_ignored(self):

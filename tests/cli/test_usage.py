@@ -21,6 +21,18 @@ def help_options(command):
     return found
 
 
+def man_text(section):
+    """A section of the page as `hearth help` has it: usage and titles of groups apart."""
+    for code, text in (("(aq", "'"), ("(oq", "'"), ("(cq", "'"), ("(dq", '"'), ("e", "\\"), ("fB", ""), ("fI", ""), ("fR", "")):
+        section = section.replace("\\" + code, text)
+    return re.sub(r"^\.(TP|PP|br)$", "", section, flags=re.M)
+
+
+def words(text):
+    text = re.sub(r"(?m)^usage: .*$|^\.SS .*$|^[A-Z][^\n]*:$", "", text)
+    return text.split()
+
+
 class Help(unittest.TestCase):
     def test_version(self):
         code, out, err = tiny.hearth("--version")
@@ -52,6 +64,7 @@ class Help(unittest.TestCase):
                 page[m.group(2)] = (m.group(1), m.group(3))
             self.assertEqual(page, help_options(c), c)
             self.assertTrue(page)
+            self.assertEqual(words(man_text(section)), words(tiny.hearth("help", c)[1].decode()), c)
 
 
 class Refusals(unittest.TestCase):
@@ -155,6 +168,9 @@ class Refusals(unittest.TestCase):
                 f.write(b"1,2\0,3")
             self.refuse(["tokenize", whole, "--ids", "@" + ids], "zero byte", 2)
             self.refuse(["run", whole, "-f", missing], missing, 1)
+            self.refuse(["run", whole, "-f", ""], "the name of a file to read is empty")
+            long = missing + "/x" * 2000
+            self.refuse(["run", whole, "-f", long], "cannot be read: Not a directory" if os.path.exists(missing) else "cannot be read: ", 1)
             self.refuse(["run", whole, "-f", folder], folder, 1)
             self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 1)
             self.refuse(["eval", whole, "--tokens", "1,260"], "260")
@@ -182,6 +198,15 @@ class Refusals(unittest.TestCase):
             with open(path, "wb") as f:
                 f.write(data.replace(ones, struct.pack("<f", math.nan) + ones[4:], 1))
             bench = ["bench", path, "--backend", "ref"]  # which measures no ceilings
+            text = os.path.join(folder, "text")
+            with open(text, "w") as f:
+                f.write("some words " * 8)
+            for args, prints in ((["eval", path, "--tokens", "1"], "1 tokens of"), (["eval", path, "--tokens", "1,2,3"], "nan"),
+                                 (["eval", path, "--file", text, "--ctx", "16"], "")):
+                code, out, err = tiny.hearth(*args)
+                self.assertEqual(code, 1, args)
+                self.assertIn(prints, out.decode(), args)
+                self.assertIn("a logit is no finite number", err, args)
             for args in (["run", path, "-p", "x"], [*bench, "--prompt", 4, "--generate", 0],
                          [*bench, "--prompt", 0, "--generate", 2]):
                 code, _, err = tiny.hearth(*args)

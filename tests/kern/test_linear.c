@@ -434,8 +434,9 @@ static void large(void **state) {
     static const enum ht_format formats[] = {HT_Q8_0, HT_Q4_0, HT_Q4_K, HT_Q6_K, HT_F16};
     static const struct {
         uint32_t n_in, n_out, n_tokens;
-    } cases[] = {{256, 70, 257}, {256, 96, 300}, {4608, 40, 12}, {4608, 64, 16}, {9216, 33, 8},
-                 {512, 352, 8},  {512, 352, 14}, {512, 352, 15}, {512, 352, 16}, {256, 2144, 1}};
+    } cases[] = {{256, 70, 257}, {256, 96, 300}, {4608, 40, 12}, {4608, 64, 16},
+                 {9216, 33, 8},  {9216, 64, 8},  {512, 352, 8},  {512, 352, 14},
+                 {512, 352, 15}, {512, 352, 16}, {256, 2144, 1}};
     uint64_t seed = 12;
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -44,10 +44,10 @@
 #define HT_SCORE_LIMIT 0x1p31f
 
 struct ht_vec_kernels {
-    // y = (x * r) * w, r = 1 / sqrt(sum_sq16(x) / n + eps). y may be x.
+    // y = (x * r) * w, r = ht_norm_factor(sum_sq16(x), n, eps). y may be x.
     void (*rms_norm)(const float *x, const float *w, uint32_t n, float eps, float *y);
     // d = x - sum16(x) / n; y = fma(d * r, w, b), or (d * r) * w without b;
-    // r = 1 / sqrt(sum_sq16(d) / n + eps). y may be x.
+    // r = ht_norm_factor(sum_sq16(d), n, eps). y may be x.
     void (*layer_norm)(const float *x, const float *w, const float *b, uint32_t n, float eps,
                        float *y);
     void (*act)(enum ht_act kind, const float *x, uint32_t n, float *y); // y may be x

@@ -203,8 +203,8 @@ static inline uint32_t ht_repacked_turn(uint32_t i) {
 }
 
 // How many rows ahead a stream asks, so that they are on their way when it begins to read them: as
-// many as it reads side by side, but a whole group of them where those would be too few bytes, and
-// by address as long as that is short.
+// many as it reads side by side (of floats at 256 bits half of them), but a whole group of them
+// where those would be too few bytes, and by address as long as that is short.
 #define HT_LEAD_LEAST 8192
 #define HT_LEAD_BYTES 65536
 static inline uint32_t ht_lead_rows(const struct ht_linear_kernels *k, size_t row_bytes,
