@@ -240,9 +240,9 @@ int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool speci
     if (hearth_encode(t, text->data, text->n, flags, out, &err)) return fail("%s", err.message);
     if (begin) what_is_added(t, text, &begins, &ends);
     if (first) *first = begins ? out->ids[0] : -1;
-    if (begins && out->n > 1 && out->ids[1] == out->ids[0])
+    if (ends) out->n--; // a text that is to be continued has no end yet
+    if (!first && begins && out->n > 1 && out->ids[1] == out->ids[0])
         note("warning: the text begins with the model's begin token, and another one is put in "
              "front of it; --raw leaves that out");
-    if (ends) out->n--; // a text that is to be continued has no end yet
     return EXIT_FINE;
 }

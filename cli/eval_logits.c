@@ -22,6 +22,7 @@ struct eval {
     char *target;          // OUT with its links followed; NULL: written into
     char *tmp;             // what is written first, in its place
     mode_t mode;           // of what it replaces; 0: nothing
+    bool waits;            // a pipe, which waits to be opened until somebody reads it
     struct text reference; // data NULL: not compared
     uint32_t next;         // position that comes next
     double error, norm;    // sum((a-b)^2), sum(b^2)
@@ -191,6 +192,7 @@ static int find_target(struct eval *e) {
     if (is_new && lstat(name, &there) == 0)
         return fail("%s: is a link that leads nowhere: %s", name, strerror(errno));
     e->mode = is_new ? 0 : there.st_mode & 07777;
+    e->waits = !is_new && S_ISFIFO(there.st_mode);
     if (is_new || (S_ISREG(there.st_mode) && there.st_nlink > 0 && !is_descriptor(name))) {
         e->target = is_new ? strdup(name) : realpath(name, NULL);
         size_t n = e->target ? strlen(e->target) + 5 : 0;
@@ -269,10 +271,10 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     o.n_logits += (uint32_t)e->a->among;
     if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;
     code = find_target(e);
-    if (!code && !e->tmp) code = open_output(e); // a pipe waits for who reads: Ctrl-C ends that
+    if (!code && e->waits) code = open_output(e); // Ctrl-C ends that
     if (!code) interrupt_begin(&e->interrupt);
     if (!code) code = create_engine(m, &o, &e->engine);
-    if (!code && e->tmp) code = open_output(e);
+    if (!code && !e->waits) code = open_output(e);
     if (!code) code = run_all(e);
     code = close_output(e, code);
     if (!code) print_summary(e);

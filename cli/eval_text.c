@@ -47,6 +47,7 @@ static int score_window(struct scorer *sc, size_t w, int32_t *window) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct score s = {.scorer = sc, .tokens = window};
     hearth_request *r;
+    if (atomic_load(&sc->interrupt.hit)) return EXIT_INTERRUPTED;
     for (size_t i = 0; i < sc->n_ctx; i++) window[i] = sc->tokens.ids[w * sc->n_ctx + i];
     if (sc->begin >= 0) window[0] = sc->begin;
     hearth_request_options_default(&o);

@@ -25,14 +25,7 @@ need_library cmocka libcmocka-dev
 if [ $ci = yes ]; then
     need_program g++ g++
     need_program clang clang
-    # Its versions differ in what they write (tools/check_format).
-    if ! command -v clang-format-14 >/dev/null; then
-        if apt-cache show clang-format-14 >/dev/null 2>&1; then
-            missing+=(clang-format-14)
-        else
-            need_program clang-format clang-format
-        fi
-    fi
+    command -v clang-format-14 >/dev/null || need_program clang-format clang-format
     need_program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing+=(libc6-dev-arm64-cross)
     need_program qemu-aarch64 qemu-user
@@ -69,6 +62,13 @@ install_missing || {
     [ $ci = no ] || exit 1 # likewise
 }
 
+# clang-format's versions differ in what they write (tools/check_format): the 14th, where there is
+# one, which the package lists say that are there by now.
+if [ $ci = yes ] && ! command -v clang-format-14 >/dev/null &&
+    apt-cache show clang-format-14 >/dev/null 2>&1; then
+    missing=(clang-format-14)
+    install_missing
+fi
 # The sanitizers' runtime is a package of its own, named after the version of the clang there is.
 if [ $ci = yes ] && [ ! -e "$(clang -print-file-name=libclang_rt.asan-x86_64.a)" ]; then
     missing=("libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev")

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text_file.h"
 
 static const char *why(int code, char text[128]) {
     return ht_error_text(code, text, 128);
@@ -132,31 +133,30 @@ void ht_map_close(struct ht_map *m) {
 }
 
 bool ht_memory_is_taken(const void *p) {
-    FILE *f = fopen("/proc/self/maps", "re");
+    struct ht_lines lines;
     bool taken = true;
-    char line[4096 + 128];
-    while (f && fgets(line, sizeof line, f)) {
+    ht_lines_open(&lines, "/proc/self/maps");
+    for (const char *line; (line = ht_lines_next(&lines));) {
         uintmax_t begin, end, inode;
         int path = 0;
         if (sscanf(line, "%jx-%jx %*4s %*x %*x:%*x %ju %n", &begin, &end, &inode, &path) != 3 ||
             (uintptr_t)p < begin || (uintptr_t)p >= end)
             continue;
         struct statfs fs;
-        line[strcspn(line, "\n")] = 0;
         taken = inode == 0 || statfs(line + path, &fs) != 0 || is_memory(&fs);
         break;
     }
-    if (f) fclose(f);
+    ht_lines_close(&lines);
     return taken;
 }
 
 bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n) {
-    FILE *f = fopen("/proc/self/smaps", "re");
+    struct ht_lines lines;
     uintptr_t at = (uintptr_t)m->data;
     bool inside = false, found = false;
-    char line[256]; // of a longer one, the rest is read as a line that says nothing
     *n = 0;
-    while (f && fgets(line, sizeof line, f)) {
+    ht_lines_open(&lines, "/proc/self/smaps");
+    for (const char *line; (line = ht_lines_next(&lines));) {
         uintmax_t begin, end, kib;
         if (sscanf(line, "%jx-%jx %*4s", &begin, &end) == 2) {
             inside = begin < at + m->len && end > at;
@@ -167,7 +167,7 @@ bool ht_map_large_bytes(const struct ht_map *m, uint64_t *n) {
             *n += kib * 1024;
         }
     }
-    if (f) fclose(f);
+    ht_lines_close(&lines);
     if (*n > m->len) *n = m->len; // the last page may reach beyond the file
     return found;
 }

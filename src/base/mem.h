@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// All heap use of the library goes through these four functions (tools/check_*.py sees to it), so
-// that a test can link its own definitions, count them and make them fail. Thread safe as malloc
-// is.
+// All heap use of the library goes through these functions (tools/check_layering.py and
+// check_symbols.sh see to it), so that a test can link its own definitions, count them and make
+// them fail. Thread safe as malloc is.
 #ifndef HT_BASE_MEM_H
 #define HT_BASE_MEM_H
 

@@ -74,9 +74,9 @@ static void futex_wake_all(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-// The time that waiting threads spin. With a core for each, long enough to bridge the uneven ends
-// of a step and the sampling between two passes; with more threads than cores, the one waited for
-// may need this core, so hardly at all.
+// The time that waiting threads spin. With a CPU for each, long enough to bridge the uneven ends
+// of a step and the sampling between two passes; with more threads than CPUs, the one waited for
+// may need this one, so hardly at all.
 static uint64_t spin_time(int n_threads) {
     return n_threads <= ht_team_usable_cpus() ? 200000 : 1000;
 }

@@ -195,7 +195,7 @@ void ht_engine_get_stats(const struct hearth_engine *e, struct hearth_engine_sta
     out->n_pages_free = e->pages.n_free;
 }
 
-enum hearth_status ht_engine_check_call(const struct hearth_engine *e, const char *name,
+enum hearth_status ht_engine_check_runs(const struct hearth_engine *e, const char *name,
                                         struct hearth_error *err) {
     if (e->process != getpid())
         return ht_fail(
@@ -206,13 +206,7 @@ enum hearth_status ht_engine_check_call(const struct hearth_engine *e, const cha
     if (e->in_step)
         return ht_fail(err, HEARTH_E_STATE, "%s was called from a callback of hearth_engine_step",
                        name);
-    return HEARTH_OK;
-}
-
-enum hearth_status ht_engine_check_runs(const struct hearth_engine *e, const char *name,
-                                        struct hearth_error *err) {
-    enum hearth_status status = ht_engine_check_call(e, name, err);
-    if (status || !e->broken.status) return status;
+    if (!e->broken.status) return HEARTH_OK;
     return ht_fail(err, HEARTH_E_STATE, "the engine has stopped: %s", e->broken.message);
 }
 

@@ -104,11 +104,8 @@ struct hearth_engine {
 
 // ---- engine.c -----------------------------------------------------------------------------------
 
-// E_STATE where the engine cannot take a call now: of a callback's, or of a process that was forked
-// from its own. `name` is the function's.
-HT_MUST_CHECK enum hearth_status ht_engine_check_call(const struct hearth_engine *e,
-                                                      const char *name, struct hearth_error *err);
-// The same, and where it has stopped.
+// E_STATE where the engine cannot take a call now: of a callback's, of a process that was forked
+// from its own, or where it has stopped. `name` is the function's.
 HT_MUST_CHECK enum hearth_status ht_engine_check_runs(const struct hearth_engine *e,
                                                       const char *name, struct hearth_error *err);
 

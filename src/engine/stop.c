@@ -129,10 +129,11 @@ bool ht_stop_push(struct ht_stop *s, const char *text, size_t n_bytes) {
     return false;
 }
 
-bool ht_stop_at(struct ht_stop *s, const char *text, size_t n_bytes) {
-    for (size_t i = 0; i < s->n_strings && !s->matched; i++)
-        s->matched = s->strings[i].len == n_bytes && !memcmp(s->strings[i].bytes, text, n_bytes);
-    return s->matched;
+bool ht_stop_is(const struct ht_stop *s, const char *text, size_t n_bytes) {
+    for (size_t i = 0; i < s->n_strings; i++)
+        if (s->strings[i].len == n_bytes && memcmp(s->strings[i].bytes, text, n_bytes) == 0)
+            return true;
+    return false;
 }
 
 void ht_stop_take(struct ht_stop *s, bool all, const char **text, size_t *n_bytes) {

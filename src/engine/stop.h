@@ -30,9 +30,8 @@ void ht_stop_deinit(struct ht_stop *s); // accepts a zeroed one
 // Adds text. True once a stop string is complete; the rest of that piece is dropped, and so is
 // everything pushed later. Of two strings complete at the same byte the longer one counts.
 bool ht_stop_push(struct ht_stop *s, const char *text, size_t n_bytes);
-// Whether [text, text + n_bytes), which is not part of the text, is a stop string by itself: then
-// the text ends behind what was pushed.
-bool ht_stop_at(struct ht_stop *s, const char *text, size_t n_bytes);
+// Whether [text, text + n_bytes) is a stop string.
+bool ht_stop_is(const struct ht_stop *s, const char *text, size_t n_bytes);
 // The text that is certain (all of it, held or not, if `all`), each byte once; valid until the next
 // push. Never the stop string or what follows it.
 void ht_stop_take(struct ht_stop *s, bool all, const char **text, size_t *n_bytes);

@@ -256,6 +256,16 @@ class Run(WithModel):
             self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130))
             p.communicate()
 
+    def test_output_kept(self):
+        """What is open already is emptied when there is an engine, and not before."""
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"old")
+            f.flush()
+            p = subprocess.run([tiny.HEARTH, "eval", self.model, "--tokens", "1,2", "--cpu-level", "bogus", "--logits",
+                                f"/dev/fd/{f.fileno()}"], pass_fds=[f.fileno()], capture_output=True)
+            self.assertEqual(p.returncode, 2, p.stderr)
+            self.assertEqual(os.path.getsize(f.name), 3)
+
     def test_interrupt_ignored(self):
         """Who starts it in the background of a script has SIGINT ignored, and it stays so."""
         p = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$0\" \"$@\"", tiny.HEARTH, "run", self.model, "-p", "abc",

@@ -169,8 +169,11 @@ class Refusals(unittest.TestCase):
             self.refuse(["tokenize", whole, "--ids", "@" + ids], "zero byte", 2)
             self.refuse(["run", whole, "-f", missing], missing, 1)
             self.refuse(["run", whole, "-f", ""], "the name of a file to read is empty")
+            out = os.path.join(folder, "q.gguf")
+            for args in (["quantize", whole, out, "--type", "q8_0"], ["run", whole, "-p", "a", "-n", "1", "--kv-type", "F16"]):
+                self.assertEqual(tiny.hearth(*args)[0], 0, args)
             long = missing + "/x" * 2000
-            self.refuse(["run", whole, "-f", long], "cannot be read: Not a directory" if os.path.exists(missing) else "cannot be read: ", 1)
+            self.refuse(["run", whole, "-f", long], "cannot be read: ", 1)
             self.refuse(["run", whole, "-f", folder], folder, 1)
             self.refuse(["eval", whole, "--tokens", "@" + missing], missing, 1)
             self.refuse(["eval", whole, "--tokens", "1,260"], "260")

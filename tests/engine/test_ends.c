@@ -124,6 +124,9 @@ static void test_reasons(void **state) {
         {TINY_END, 1, NULL, true, false, 0, HEARTH_FINISH_END, 1, "<|end|>"},
         {TINY_END, 1, "end", true, false, 0, HEARTH_FINISH_END, 1, "<|"},
         {TINY_END, 2, "end", false, false, 0, HEARTH_FINISH_END, 1, ""},
+        {TINY_END, 2, "<|end|>", false, true, 0, HEARTH_FINISH_STOP, 1, ""}, // the token's name
+        {TINY_END, 2, "<|end|", false, true, 0, HEARTH_FINISH_LENGTH, 2, ""},
+        {TINY_END, 2, "<|end|>", true, true, 0, HEARTH_FINISH_STOP, 1, ""},
         {TINY_END, 2, ">end", true, true, 0, HEARTH_FINISH_LENGTH, 2, "<|end|><|end|>"},
         {TINY_END, 2, "><", true, true, 0, HEARTH_FINISH_STOP, 2, "<|end|"},
         // a callback that says no: it calls off what goes on, and changes nothing of what ended

@@ -366,6 +366,11 @@ static void test_ties(void **state) {
         assert_int_equal(pick_one(&o, logits, 1000, &token, NULL), HEARTH_OK);
         assert_in_range(token, 0, 2);
     }
+    o.top_p = 0; // one, the first
+    for (o.seed = 0; o.seed < 50; o.seed++) {
+        assert_int_equal(pick_one(&o, logits, 1000, &token, NULL), HEARTH_OK);
+        assert_int_equal(token, 0);
+    }
 }
 
 static void test_option_ranges(void **state) {

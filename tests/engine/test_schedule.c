@@ -641,6 +641,9 @@ static void test_backend_breaks(void **state) {
     size_t n_active;
     assert_int_equal(ht_engine_step(e, &n_active, &err), HEARTH_E_STATE);
     assert_non_null(strstr(err.message, "as told"));
+    double speed;
+    assert_int_equal(ht_engine_profile(e, HEARTH_PROFILE_OFF, &err), HEARTH_E_STATE);
+    assert_int_equal(ht_engine_read_speed(e, 1, &speed, &err), HEARTH_E_STATE);
     assert_int_equal(ht_request_create(e, r[0].prompt, 5, &r[0].o, &r[0].request, &err),
                      HEARTH_E_STATE);
     ht_engine_destroy(e);

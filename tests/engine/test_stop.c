@@ -87,6 +87,26 @@ static void test_against_search(void **state) {
     assert_true(n_matched > 3000 && n_ended > 3000);
 }
 
+// A name that is a stop string takes nothing from the text: what is held comes out.
+static void test_is(void **state) {
+    (void)state;
+    static const char *const stop[] = {"<|x|>", "b"};
+    const char *out;
+    size_t n_out;
+    struct ht_stop s;
+    assert_int_equal(ht_stop_init(&s, stop, 2, 64, 2, NULL), HEARTH_OK);
+    assert_false(ht_stop_push(&s, "a<|", 3));
+    assert_false(ht_stop_is(&s, "<|x|", 4));
+    assert_false(ht_stop_is(&s, "x", 1));
+    assert_true(ht_stop_is(&s, "<|x|>", 5));
+    assert_true(ht_stop_is(&s, "b", 1));
+    assert_false(ht_stop_push(&s, "\xe4", 1)); // half a character, at the end
+    ht_stop_take(&s, true, &out, &n_out);
+    assert_int_equal(n_out, 4);
+    assert_memory_equal(out, "a<|\xe4", 4);
+    ht_stop_deinit(&s);
+}
+
 // Nothing comes after a match, and `all` does not bring the stop string back.
 static void test_after_match(void **state) {
     (void)state;
@@ -141,9 +161,8 @@ static void test_allocation_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_search),
-        cmocka_unit_test(test_after_match),
-        cmocka_unit_test(test_bad_strings),
+        cmocka_unit_test(test_against_search),   cmocka_unit_test(test_is),
+        cmocka_unit_test(test_after_match),      cmocka_unit_test(test_bad_strings),
         cmocka_unit_test(test_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
