@@ -28,7 +28,7 @@ static const struct option text_options[] = {
      "text whose perplexity is wanted; - is standard input. It is cut into windows of --ctx "
      "tokens [512]; in each, the tokens of the second half but its first are scored, each after "
      "all before it in its window. The begin token takes the first place of a window where the "
-     "model has one"},
+     "file asks for one"},
 };
 static const struct option_group text_group = {"Perplexity of a text", text_options, 1};
 static const struct option_group *const eval_groups[] = {&eval_group, &text_group, &group_engine,
@@ -52,8 +52,9 @@ const struct command command_eval = {
     .text = "Reads tokens and writes or compares the logits of every position, or reads a text "
             "and prints its perplexity. The numbers depend on the tokens, the model and --backend, "
             "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else. OUT "
-            "appears, or is replaced, only when all logits are in it; Ctrl-C leaves nothing of it, "
-            "twice OUT.tmp.",
+            "appears, or is replaced, only when all logits are in OUT.tmp (a pipe or device is "
+            "written into). Ctrl-C removes that; a second one ends at once, leaves it, and it has "
+            "to go before the next run.",
     .groups = eval_groups,
     .n_groups = sizeof(eval_groups) / sizeof(eval_groups[0]),
     .run = run,

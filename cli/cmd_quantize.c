@@ -64,10 +64,11 @@ const struct command command_quantize = {
     .summary = "copy a model with its weights in another format",
     .text = "Writes a copy of the model IN to OUT with its matrices in another format. Vectors and "
             "stacks of them, "
-            "tables of positions and of kinds of tokens, routers of experts, what other "
-            "architectures take as F32 alone, and matrices whose rows are no whole blocks become "
-            "F32. OUT appears, or is replaced, only when the copy is complete; Ctrl-C "
-            "leaves nothing of it, twice OUT.tmp.",
+            "tables of positions and of kinds of tokens, routers of experts, what llama.cpp "
+            "keeps of other architectures, and matrices whose rows are no whole blocks become "
+            "F32. OUT appears, or is replaced, only when OUT.tmp is complete. Ctrl-C "
+            "removes that; a second one ends at once, leaves it, and it has to go before the next "
+            "run.",
     .groups = quantize_groups,
     .n_groups = 1,
     .run = run,

@@ -21,7 +21,7 @@ static const struct option run_options[] = {
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,
      "read control tokens such as <|im_start|> out of the text, and show them in the output"},
     {"--raw", NULL, NULL, OPTION_FLAG, AT(raw), 0, 0, NULL, NULL,
-     "put no begin token in front, where the model would have one"},
+     "put no begin token in front, where the file asks for one"},
     {"--logprobs", NULL, "N", OPTION_INT, AT(logprobs), 0, 20, NULL, "off",
      "write JSON lines in place of text: each token with its log-probability and those of the N "
      "most likely ones"},
@@ -264,6 +264,7 @@ const struct command command_run = {
     .summary = "go on with a text",
     .text = "Goes on with a text, as the model sees fit, and writes what it adds (not the text "
             "itself) to standard output while it comes. Without MODEL the built-in model is used. "
+            "No chat template is applied: the turns of a chat are part of the text. "
             "The model's begin token is put in front where the file says so; control tokens in "
             "the text are plain text unless --special is given. Statistics follow on standard "
             "error. Ctrl-C ends the generation, twice ends the program.",

@@ -21,7 +21,7 @@ static const struct option tokenize_options[] = {
     {"--special", NULL, NULL, OPTION_FLAG, AT(special), 0, 0, NULL, NULL,
      "read control tokens out of the text, too; show them in text that comes from ids"},
     {"--begin", NULL, NULL, OPTION_FLAG, AT(begin), 0, 0, NULL, NULL,
-     "add begin and end tokens where the model has them"},
+     "add begin and end tokens where the file says so"},
     {"--pieces", NULL, NULL, OPTION_FLAG, AT(pieces), 0, 0, NULL, NULL,
      "a line for each token: id and what it stands for"},
     {"--count", NULL, NULL, OPTION_FLAG, AT(count), 0, 0, NULL, NULL,

@@ -147,7 +147,8 @@ enum hearth_encode_flags {
     // Every byte is text, control tokens as well; but the vocabulary's user-defined tokens
     // ("<think>") are a part of its text, and always read
     HEARTH_ENCODE_PLAIN = 0,
-    HEARTH_ENCODE_SPECIAL = 1 << 0,   // control tokens written in the text are read as such, too
+    HEARTH_ENCODE_SPECIAL =
+        1 << 0, // control tokens and the unknown one in the text are read as such
     HEARTH_ENCODE_BEGIN_END = 1 << 1, // add the begin (and end) token where the file says so
 };
 struct hearth_tokens {
@@ -191,7 +192,7 @@ HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, 
 // Hyper-parameters, tokenizer, mapped weights and plan. Immutable; any thread.
 typedef struct hearth_model hearth_model;
 
-// Opens a model file: checks hyper-parameters and tensors, builds the plan. Touches no weight:
+// Opens a model file: checks hyper-parameters and tensors, builds the plan. Touches no matrix:
 // milliseconds. `log` may be NULL.
 HEARTH_TRY hearth_model_open(const char *path, const struct hearth_log *log, hearth_model **out,
                              struct hearth_error *err);
@@ -531,8 +532,9 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // any case, else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too
 // large for it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that
 // have the format already are copied. Vectors and stacks of them (biases of experts, norms of
-// heads), tables of positions and of kinds of tokens, routers of experts, what is no matrix of
-// weights in other architectures (filters of convolutions, tables of time mixing), and matrices
+// heads), tables of positions and of kinds of tokens, routers of experts, what is no
+// matrix of weights in other architectures (filters of convolutions, tables of time mixing) or is
+// not named *.weight, and matrices
 // whose rows are no whole blocks become F32. It is written to out_path with ".tmp" behind it, where
 // no file may be, which then takes the place of out_path, its permissions kept. E_IO where
 // something other than a file is there. `progress` (or NULL) is called after each tensor and every

@@ -35,7 +35,7 @@ struct ht_gguf_kv {
     const char *key;        // 0-terminated copy
     enum ht_gguf_type type; // of the value
     enum ht_gguf_type
-        arr_type; // of the elements, where type is ARR (never ARR: nested arrays are refused)
+        arr_type; // of the elements (never ARR: nested arrays are refused); of a scalar its type
     uint64_t n;   // elements: 1, or the array's length
     const uint8_t
         *value;       // first value byte, little-endian, unaligned (for a string: its length field)

@@ -6,8 +6,8 @@
 #include "model/model_internal.h"
 
 static const struct ht_arch archs[] = {
-    {"gpt2", ht_arch_gpt2},   {"llama", ht_arch_llama},       {"qwen2", ht_arch_qwen2},
-    {"qwen3", ht_arch_qwen3}, {"qwen3moe", ht_arch_qwen3moe},
+    {"gpt2", ht_arch_gpt2},   {"llama", ht_arch_llama}, {"mistral3", ht_arch_mistral3},
+    {"qwen2", ht_arch_qwen2}, {"qwen3", ht_arch_qwen3}, {"qwen3moe", ht_arch_qwen3moe},
 };
 
 const struct ht_arch *ht_arch_find(const char *name, size_t len) {
@@ -17,5 +17,5 @@ const struct ht_arch *ht_arch_find(const char *name, size_t len) {
 }
 
 const char *ht_model_architectures(void) {
-    return "gpt2, llama, qwen2, qwen3, qwen3moe";
+    return "gpt2, llama, mistral3, qwen2, qwen3, qwen3moe";
 }

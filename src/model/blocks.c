@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Blocks that architectures share, between the builder's single steps and a whole model. A block
 // binds its own weights by their GGUF names. One thread builds one model.
+#include <inttypes.h>
+
 #include "model/model_internal.h"
 
 uint32_t ht_block_embed(struct ht_build *b) {
@@ -82,6 +84,12 @@ uint32_t ht_block_swiglu(struct ht_build *b, uint32_t h) {
 // Softmax over all experts, the best n_used of them, their weights brought to a sum of 1.
 uint32_t ht_block_experts(struct ht_build *b, uint32_t h) {
     uint64_t n = b->hp.n_experts, ffn = b->hp.expert_ffn_dim, dim = b->hp.dim;
+    if (!b->status && ht_has_weight(b, "ffn_gate.0.weight"))
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "each expert is a tensor of its own (blk.%" PRIu32
+                      ".ffn_gate.0.weight), as in "
+                      "files from before April 2024; get a newer file of the model",
+                      b->layer);
     uint32_t router = ht_bind_matrix(b, "ffn_gate_inp.weight", n, dim);
     uint32_t scores = ht_add_linear(b, "ffn_router", h, router, HT_NONE);
     const uint32_t w[3] = {ht_bind_experts(b, "ffn_gate_exps.weight", n, ffn, dim),

@@ -226,17 +226,14 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     }
 }
 
-static bool is_used_id(const char *key) {
-    static const char *const used[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                                       "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
-                                       "tokenizer.ggml.unknown_token_id"};
-    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
-        if (strcmp(key, used[i]) == 0) return true;
-    return false;
+static bool is_needed_id(const char *key) {
+    return strcmp(key, "tokenizer.ggml.bos_token_id") == 0 ||
+           strcmp(key, "tokenizer.ggml.eos_token_id") == 0;
 }
 
-// Those that end or begin texts are refused where they are no token; others, without which it runs,
-// are often left over from a larger vocabulary.
+// Those that every text begins or ends with are refused where they are no token; others are often
+// left over from another vocabulary (converters of April 2024 wrote CodeLlama's eot, 32010, into
+// every file of Llama, Mistral and Mixtral).
 void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
     static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
     for (size_t i = 0; i < ht_gguf_n_kv(b->g) && !b->status; i++) {
@@ -249,7 +246,7 @@ void ht_check_special_ids(struct ht_build *b, const struct hearth_log *log) {
         int64_t id = ht_gguf_int_at(kv, 0);
         if (id == -1 || id == UINT32_MAX) continue; // not set
         if (id >= 0 && id < b->hp.n_vocab) continue;
-        if (is_used_id(kv->key))
+        if (is_needed_id(kv->key))
             ht_build_fail(b, HEARTH_E_FORMAT,
                           "metadata key %s is %" PRId64 ", outside the vocabulary of %" PRIu32,
                           kv->key, id, b->hp.n_vocab);

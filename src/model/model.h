@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From an open GGUF file to a plan: hyper-parameters, weights bound by name and shape, steps
-// appended by the architecture's file in arch/. Touches no weight. Immutable after load; any
+// appended by the architecture's file in arch/. Touches no matrix. Immutable after load; any
 // thread.
 #ifndef HT_MODEL_MODEL_H
 #define HT_MODEL_MODEL_H

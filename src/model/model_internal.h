@@ -50,6 +50,7 @@ const struct ht_arch *ht_arch_find(const char *name, size_t len);
 
 // An architecture's file in arch/ defines its build functions here.
 void ht_arch_llama(struct ht_build *b);
+void ht_arch_mistral3(struct ht_build *b);
 void ht_arch_qwen2(struct ht_build *b);
 void ht_arch_qwen3(struct ht_build *b);
 void ht_arch_qwen3moe(struct ht_build *b);

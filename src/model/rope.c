@@ -6,10 +6,11 @@
 //   linear    f_i / s
 //   YaRN      f_i (m_i + (1 - m_i) / s); m_i falls from 1 to 0 between the pairs that turn
 //             beta_fast and beta_slow times in the original context; cos and sin times
-//             (1 + 0.1 ln s) / (1 + 0.1 k ln s), k being yarn_log_multiplier, or times
-//             yarn_attn_factor where the file has one other than 1, which llama.cpp writes for
-//             "not set" (Peng et al. 2023, arXiv 2309.00071; the two keys are mscale_all_dim and
-//             attention_factor of the model's own configuration)
+//             (1 + 0.1 ln s) / (1 + 0.1 k ln s), k being yarn_log_multiplier (Peng et al. 2023,
+//             arXiv 2309.00071). yarn_attn_factor above 1 takes the place of that, below 1 it
+//             multiplies that, and 1 is what llama.cpp writes for "not set". (The keys are
+//             mscale_all_dim, attention_factor and attn_factor of the models' own configurations;
+//             converters write the last two, which mean these two things, to one key.)
 // One thread builds one model.
 #include <inttypes.h>
 #include <math.h>
@@ -167,8 +168,9 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
     double mscale = 1;
     if (p.yarn && s > 1)
         mscale = (1 + 0.1 * log(s)) / (1 + 0.1 * (double)p.log_multiplier * log(s));
-    if (p.yarn && p.yarn_attn_factor > 0 && p.yarn_attn_factor != 1)
-        mscale = (double)p.yarn_attn_factor;
+    if (p.yarn && p.yarn_attn_factor > 1) mscale = (double)p.yarn_attn_factor;
+    if (p.yarn && p.yarn_attn_factor > 0 && p.yarn_attn_factor < 1)
+        mscale *= (double)p.yarn_attn_factor;
     struct ht_rope r = {p.n_rot, freq, (float)(mscale * (double)p.attn_factor)};
     return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
 }

@@ -130,6 +130,24 @@ static const struct ht_pre rows[] = {
         .names = {"deepseek-coder"},
         .patterns = {"[\\r\\n]", "[" WS "]?+\\p{L}++", "[" WS "]?+\\p{P}++", CJK, "\\p{N}"},
     },
+    // No NFC in these three, as llama.cpp has them.
+    {
+        .names = {"seed-coder"}, // line ends do not stick to signs
+        .patterns = {SHORT "|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}|" SIGNS "|" NEWLINES
+                           "|" SPACES},
+        .covers = true,
+    },
+    {
+        .names = {"minicpm5"},
+        .patterns = {"\\p{N}{1,3}+", LLAMA3("\\p{N}++")},
+        .ignore_merges = true,
+    },
+    {
+        .names = {"viking"},
+        .patterns = {"\\x{20}?+[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}"
+                     "\\x{6d4}\\x{60c})]++",
+                     "\\p{N}"},
+    },
     {
         .names = {"default"},
         .patterns = {"[\\p{P}$+<=>^~|]++", GPT2, "\\p{N}++", "[0-9][0-9][0-9]"},

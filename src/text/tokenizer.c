@@ -9,8 +9,8 @@ static const char key_model[] = "tokenizer.ggml.model", key_pre[] = "tokenizer.g
 
 // A special token's id; *out stays where the key is absent, and becomes -1 where the file says that
 // there is none (-1, or all ones).
-static enum hearth_status read_id(const struct ht_gguf *g, const char *key, int32_t n_vocab,
-                                  int32_t *out, struct hearth_error *err) {
+static enum hearth_status read_id(const struct ht_gguf *g, const char *key, bool is_needed,
+                                  int32_t n_vocab, int32_t *out, struct hearth_error *err) {
     const struct ht_gguf_kv *kv = ht_gguf_find(g, key);
     if (!kv) return HEARTH_OK;
     if (!ht_gguf_is_int(kv->type))
@@ -21,6 +21,7 @@ static enum hearth_status read_id(const struct ht_gguf *g, const char *key, int3
         *out = -1;
         return HEARTH_OK;
     }
+    if ((id < 0 || id >= n_vocab) && !is_needed) return HEARTH_OK; // another vocabulary's
     if (id < 0 || id >= n_vocab)
         return ht_fail(err, HEARTH_E_FORMAT,
                        "%s: metadata key %s is %lld, an id below the vocabulary's size of %d was "
@@ -60,7 +61,7 @@ static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer 
     };
     enum hearth_status st = HEARTH_OK;
     for (size_t i = 0; !st && i < sizeof(keys) / sizeof(*keys); i++)
-        st = read_id(g, keys[i].key, n, keys[i].id, err);
+        st = read_id(g, keys[i].key, i < 2, n, keys[i].id, err);
     if (st) return st;
     ht_special_mark_ends(&t->v);
     const int32_t ends[] = {t->eos, eot, eom};

@@ -10,8 +10,9 @@
 struct ht_tokenizer;
 
 // E_UNSUPPORTED names the model or pre-tokenizer and lists the known ones. *out is NULL with OK
-// where the file says it has no vocabulary (tokenizer.ggml.model absent or "no_vocab"). Borrows g.
-// log (may be NULL) gets a warning where the file does not say how its text is cut into words.
+// where the file says it has no vocabulary (tokenizer.ggml.model absent, empty, "none" or
+// "no_vocab"). Borrows g. log (may be NULL) gets a warning where the file does not say how its text
+// is cut into words.
 HT_MUST_CHECK enum hearth_status ht_tokenizer_load(const struct ht_gguf *g,
                                                    const struct hearth_log *log,
                                                    struct ht_tokenizer **out,

@@ -24,7 +24,7 @@ static const struct bad_case bad_cases[] = {
     {"llama",
      {{TINY_STR, "general.architecture", .s = "mamba"}},
      UNSUPPORTED,
-     "architecture \"mamba\" is not supported; those that are: gpt2, llama, qwen2"},
+     "architecture \"mamba\" is not supported; those that are: gpt2, llama, mistral3"},
     {"llama",
      {{TINY_DROP_KEY, .name = "general.architecture"}},
      FORMAT,
@@ -34,9 +34,17 @@ static const struct bad_case bad_cases[] = {
      FORMAT,
      "llama.block_count is missing"},
     {"llama",
-     {{TINY_U32, "tokenizer.ggml.unknown_token_id", .u = 96}},
+     {{TINY_U32, "tokenizer.ggml.eos_token_id", .u = 96}},
      FORMAT,
-     "tokenizer.ggml.unknown_token_id is 96, outside the vocabulary of 96"},
+     "tokenizer.ggml.eos_token_id is 96, outside the vocabulary of 96"},
+    {"llama-moe",
+     {{TINY_ADD_TENSOR, "blk.1.ffn_gate.0.weight", .n_dims = 2, .ne = {32, 32}}},
+     HEARTH_E_UNSUPPORTED,
+     "each expert is a tensor of its own (blk.1.ffn_gate.0.weight)"},
+    {"mistral3",
+     {{TINY_F32, "mistral3.attention.temperature_scale", .f = 0.1f}},
+     HEARTH_E_UNSUPPORTED,
+     "mistral3.attention.temperature_scale is 0.1"},
     {"llama",
      {{TINY_U32, "llama.block_count", .u = 0}},
      FORMAT,
@@ -481,6 +489,21 @@ static void test_rope_factors(void **state) {
     unload(&l);
 }
 
+// The plan of mistral3 is llama's.
+static void test_mistral3(void **state) {
+    (void)state;
+    struct ht_buf text[2];
+    for (int i = 0; i < 2; i++) {
+        ht_buf_init(&text[i], 1 << 20);
+        struct loaded l = load(i ? "mistral3" : "llama", NULL, NULL);
+        assert_true(ht_plan_print(ht_model_plan(l.m), &text[i]));
+        unload(&l);
+    }
+    assert_int_equal(text[0].len, text[1].len);
+    assert_memory_equal(text[0].data, text[1].data, text[0].len);
+    ht_buf_deinit(&text[0]), ht_buf_deinit(&text[1]);
+}
+
 static void test_rope_yarn(void **state) {
     (void)state;
     static const struct tiny_edit edits[] = {
@@ -508,8 +531,8 @@ static void test_rope_yarn(void **state) {
     } rows[] = {{"qwen2.rope.scaling.yarn_log_multiplier", 1, 1, 0.5},
                 {"qwen2.rope.scaling.yarn_log_multiplier", 0.5f, 1.1386294361 / 1.0693147181, 2},
                 {"qwen2.rope.scaling.yarn_log_multiplier", 0, 1.1386294361, 1},
-                {"qwen2.rope.scaling.yarn_attn_factor", 1, 1.1386294361, 3}, // not set
-                {"qwen2.rope.scaling.yarn_attn_factor", 0.5f, 0.5, 3},
+                {"qwen2.rope.scaling.yarn_attn_factor", 1, 1.1386294361, 3},          // not set
+                {"qwen2.rope.scaling.yarn_attn_factor", 0.5f, 0.5 * 1.1386294361, 3}, // multiplies
                 {"qwen2.rope.scaling.yarn_attn_factor", 1.25f, 1.25, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct tiny_edit more[] = {
@@ -602,6 +625,7 @@ int main(void) {
         cmocka_unit_test(test_rope_plain_and_linear),
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_rope_yarn),
+        cmocka_unit_test(test_mistral3),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_plan_prints),
     };

@@ -142,10 +142,10 @@ static void add_tensors(struct tiny_file *f, const char *arch) {
 
 // "gpt2-fused" and "llama-moe" are variants of the architecture before the dash.
 static void add_keys(struct tiny_file *f, const char *variant) {
-    static const char *const names[] = {"llama", "qwen2", "qwen3moe", "qwen3", "gpt2"};
+    static const char *const names[] = {"llama", "qwen2", "qwen3moe", "qwen3", "gpt2", "mistral3"};
     const char *arch = NULL;
     char name[96];
-    for (int i = 0; i < 5 && !arch; i++)
+    for (int i = 0; i < 6 && !arch; i++)
         if (strncmp(variant, names[i], strlen(names[i])) == 0) arch = names[i];
     assert_non_null(arch);
     key(f, "general.architecture")->v = (struct tiny_edit){.kind = TINY_STR, .s = arch};

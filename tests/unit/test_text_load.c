@@ -141,10 +141,17 @@ static void ids(void **state) {
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
         struct make *m = make_bpe("gpt-2");
         make_key(m, keys[i], HT_GGUF_U32, 256);
-        refused(m, HEARTH_E_FORMAT, keys[i]);
-        m = make_bpe("gpt-2");
-        make_key(m, keys[i], HT_GGUF_I32, -2);
-        refused(m, HEARTH_E_FORMAT, "is -2, an id below the vocabulary's size of 256");
+        if (i < 2) {
+            refused(m, HEARTH_E_FORMAT, keys[i]);
+            m = make_bpe("gpt-2");
+            make_key(m, keys[i], HT_GGUF_I32, -2);
+            refused(m, HEARTH_E_FORMAT, "is -2, an id below the vocabulary's size of 256");
+        } else { // left over from another vocabulary
+            struct ht_tokenizer *other = NULL;
+            assert_int_equal(make_load(m, &other, NULL), HEARTH_OK);
+            ht_tokenizer_free(other);
+            make_free(m);
+        }
         m = make_bpe("gpt-2");
         make_key(m, keys[i], HT_GGUF_F32, 0);
         refused(m, HEARTH_E_FORMAT, "f32, an integer was expected");

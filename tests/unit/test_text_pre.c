@@ -76,6 +76,9 @@ static const struct {
     {"qwen2", "a|\xcc\x81"
               "b|'\xc5\xbf|'rx|'RE|'ll|\xc2\xa0z| ...\n| "},
     {"llama-bpe", "123|456|7|a| |12|.|5|  \n\n| x|'VE"},
+    {"seed-coder", "Hello| there|!!|\n\n|x|'S| |1|2|(a| ...|\n|  | y|  "},
+    {"minicpm5", "a| |123|4|b| !!\n\n|don|'t|  | x|12"},
+    {"viking", "Hello| world|,| |1|2|(|x|)| don't-do|.\n\xe0\xa5\xa4"},
     {"llama-bpe", "\xd9\xa1\xd9\xa2\xd9\xa3|\xd9\xa4| (|foo|);\n"},
     {"qwen35", "a\xcc\x81"
                "b| "},

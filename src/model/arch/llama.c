@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// llama: Llama 1 to 3, Mistral, and mixtures of experts of that shape (Mixtral).
+// llama: Llama 1 to 3, Mistral, and mixtures of experts of that shape (Mixtral). mistral3: the same
+// (Mistral Small 3.1 and 3.2), but for models whose attention grows with the position (Ministral).
 //   h = x + O attention(rope(Q n), rope(K n), V n),  n = rms_norm(x)
 //   x = h + ffn(rms_norm(h)),                        ffn: SwiGLU, or experts of SwiGLU
 // GGUF files hold Q and K with their rows permuted so that adjacent elements rotate together.
@@ -24,4 +25,14 @@ void ht_arch_llama(struct ht_build *b) {
     b->layer = HT_NONE;
     uint32_t w = ht_bind_vector(b, "output_norm.weight", b->hp.dim);
     ht_block_logits(b, ht_add_rms_norm(b, "output_norm", x, w));
+}
+
+void ht_arch_mistral3(struct ht_build *b) {
+    float scale = 0;
+    ht_key_f32(b, "attention.temperature_scale", false, &scale);
+    if (!b->status && scale != 0)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "mistral3.attention.temperature_scale is %g, which is not supported",
+                      (double)scale);
+    ht_arch_llama(b);
 }
