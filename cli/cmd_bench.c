@@ -428,8 +428,9 @@ static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool f
     o.n_seqs = (uint32_t)seqs;
     o.prefault = true; // what is measured is passes, not the system that hands out memory
     // The first sequences generate while the last ones still read their depth.
-    uint32_t more = n + 4 + (uint32_t)((uint64_t)seqs * (depth + 1) / o.n_batch) * 2;
-    if (!o.n_ctx) o.n_ctx = depth + (most + 1 > more ? most + 1 : more);
+    uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o.n_batch * 2;
+    uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
+    if (!o.n_ctx) o.n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
     if (most && o.n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
     if (n && o.n_ctx <= (uint64_t)(depth ? depth : 1) + n) return no_place_for(n, depth);
     if (o.n_ctx < WARM_UP_CTX) o.n_ctx = WARM_UP_CTX;

@@ -266,7 +266,7 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (code) return code;
     engine_options(e->a, &o);
     o.n_seqs = (uint32_t)e->a->among + 1;
-    if (!o.n_ctx) o.n_ctx = (uint32_t)e->n_tokens;
+    if (!o.n_ctx) o.n_ctx = e->n_tokens < UINT32_MAX ? (uint32_t)e->n_tokens : UINT32_MAX;
     o.n_logits = logits_rows(info.n_vocab, e->a->chunk, e->n_tokens, o.n_batch);
     o.n_logits += (uint32_t)e->a->among;
     if (o.n_logits > o.n_batch) o.n_logits = o.n_batch;

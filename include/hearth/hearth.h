@@ -249,9 +249,9 @@ struct hearth_engine_options {
     // places them among those that the thread which creates the engine may use then. E_ARG: no
     // number, no CPU, one that cannot be used, fewer than n_threads; E_UNSUPPORTED on backend ref
     const char *cpu_mask;
-    uint32_t n_ctx;    // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
-    uint32_t n_seqs;   // sequences that run at once, 1 to 4096; default 1
-    uint32_t n_batch;  // tokens of one pass at most, n_seqs to 65536; default 512
+    uint32_t n_ctx;   // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
+    uint32_t n_seqs;  // sequences that run at once, 1 to 4096; default 1; n_seqs x n_ctx below 2^37
+    uint32_t n_batch; // tokens of one pass at most, n_seqs to 65536; default 512
     uint32_t n_logits; // rows of logits of one pass at most, n_seqs to 65536; default 0: n_seqs. A
                        // request with on_logits reads its prompt in chunks of at most this
     enum hearth_kv_type kv_type;
@@ -286,8 +286,9 @@ HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_
                               struct hearth_memory *out, struct hearth_error *err);
 
 // All memory is reserved here. E_NOMEM with the plan's numbers, and the option that would make it
-// fit, when the machine has too little; E_LIMIT where a thread cannot be started. The model must
-// outlive the engine.
+// fit, when the machine has too little; E_LIMIT where a thread cannot be started; E_UNSUPPORTED for
+// a vocabulary of more than 2^22 tokens, and what the backend cannot do. The model must outlive the
+// engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
 // Accepts NULL. Destroys its requests as well, without events. Does nothing in a callback, which

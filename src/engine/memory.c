@@ -90,8 +90,9 @@ enum hearth_status ht_engine_resolve(const struct ht_engine_source *source,
     if (tuning && tuning->n_pages > 0) n_pages = tuning->n_pages;
     if (n_pages < per_seq || n_pages >= HT_NONE)
         return ht_fail(err, HEARTH_E_ARG,
-                       "%" PRIu64 " KV pages; %u (one full context) to %u are possible", n_pages,
-                       per_seq, HT_NONE - 1);
+                       "n_seqs (--seqs) x n_ctx (--ctx) has %" PRIu64 " KV pages of %d positions; "
+                       "%u (one full context) to %u are possible",
+                       n_pages, HT_PAGE_TOKENS, per_seq, HT_NONE - 1);
     // A pass never has more tokens than all sequences together, nor more rows than tokens.
     uint32_t max_tokens = n_tokens < o->n_batch ? (uint32_t)n_tokens : o->n_batch;
     uint32_t max_outputs = o->n_logits > 0 ? o->n_logits : o->n_seqs;

@@ -10,7 +10,7 @@
 
 #include "model/model_internal.h"
 
-#define HT_MAX_WIDTH   (1u << 24)
+#define HT_MAX_HEADS   (1u << 15) // times 65536 tokens a pass still fits 32 bits
 #define HT_MAX_HEAD    (1u << 16)
 #define HT_MAX_LAYERS  1024
 #define HT_MAX_EXPERTS (1u << 16)
@@ -27,7 +27,7 @@ static void read_count(struct ht_build *b, const char *suffix, uint32_t max, uin
 // The head size: attention.key_length, or an equal share of the width.
 static void read_heads(struct ht_build *b) {
     struct ht_hparams *hp = &b->hp;
-    read_count(b, "attention.head_count", HT_MAX_WIDTH, &hp->n_heads);
+    read_count(b, "attention.head_count", HT_MAX_HEADS, &hp->n_heads);
     ht_key_u32(b, "attention.head_count_kv", false, &hp->n_kv_heads);
     ht_key_u32(b, "attention.key_length", false, &hp->head_dim);
     uint32_t value_length = 0;

@@ -46,6 +46,8 @@ struct ht_arch {
 };
 
 // The table of archs.c; NULL if there is no such architecture.
+#define HT_MAX_WIDTH (1u << 24)
+
 const struct ht_arch *ht_arch_find(const char *name, size_t len);
 
 // An architecture's file in arch/ defines its build functions here.

@@ -4,6 +4,8 @@
 //   h = x + O attention(rope(Q n), rope(K n), V n),  n = rms_norm(x)
 //   x = h + ffn(rms_norm(h)),                        ffn: SwiGLU, or experts of SwiGLU
 // Element i of a head rotates with element i + n_rot / 2.
+#include <inttypes.h>
+
 #include "model/model_internal.h"
 
 static void build(struct ht_build *b, bool qk_norm) {
@@ -41,5 +43,10 @@ void ht_arch_qwen3moe(struct ht_build *b) {
     ht_key_u32(b, "expert_feed_forward_length", false, &b->hp.expert_ffn_dim);
     if (!b->status && b->hp.expert_ffn_dim == 0)
         b->hp.expert_ffn_dim = b->hp.ffn_dim / b->hp.n_experts_used;
+    if (!b->status && b->hp.expert_ffn_dim > HT_MAX_WIDTH)
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "metadata key qwen3moe.expert_feed_forward_length is %" PRIu32
+                      ", expected at most %u",
+                      b->hp.expert_ffn_dim, HT_MAX_WIDTH);
     build(b, true);
 }
