@@ -102,7 +102,9 @@ static void test_machine(void **state) {
 
 static void test_meminfo(void **state) {
     (void)state;
-    assert_true(available() == UINT64_MAX); // nothing says anything
+    assert_true(available() == UINT64_MAX);                       // nothing says anything
+    put("proc/meminfo", "MemTotal:  9999 kB\nMemFree:  10 kB\n"); // an old kernel's
+    assert_true(available() == UINT64_MAX);
     put("proc/meminfo", "MemTotal:  9999 kB\nMemFree:  10 kB\nMemAvailable:    3000 kB\nX: 1\n");
     assert_int_equal(available(), 3000 * 1024);
 }
@@ -125,6 +127,9 @@ static void test_version_2(void **state) {
     assert_int_equal(available(), 100000);
     put("cg/a/b/memory.high", "20500\n"); // beyond it a group is slowed down
     assert_int_equal(available(), 20000);
+    put("cg/a/b/memory.current", "400\n"); // cache may be counted higher than all that is in use
+    put("cg/a/b/memory.stat", "inactive_file 400\nactive_file 8\n");
+    assert_int_equal(available(), 20500);
     put("cg/memory.current", "1300000\n");
     assert_int_equal(available(), 0);
 }
@@ -136,10 +141,12 @@ static void test_version_1(void **state) {
     put("cg/memory/d/e/memory.limit_in_bytes", "9223372036854771712\n");
     put("cg/memory/d/e/memory.usage_in_bytes", "5\n");
     assert_int_equal(available(), 3000000ull * 1024);
+    assert_true(machine().memory_limit == 0); // so many bytes are none
     put("cg/memory/d/memory.limit_in_bytes", "2000000\n");
     put("cg/memory/d/memory.usage_in_bytes", "1500000\n");
     put("cg/memory/d/memory.stat", "inactive_file 7\ntotal_inactive_file 200000\n");
     assert_int_equal(available(), 700000);
+    assert_true(machine().memory_limit == 2000000);
 }
 
 static void test_this_machine(void **state) {

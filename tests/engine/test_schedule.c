@@ -432,6 +432,32 @@ static void test_queue(void **state) {
     ht_engine_destroy(e);
 }
 
+// Whoever waits comes in when there are pages for all it reads beside what the running ones have
+// still to read: nobody is sent back out for want of pages before a token was generated.
+static void test_waits_for_pages(void **state) {
+    (void)state;
+    static struct record r[3];
+    struct hearth_engine *e =
+        make_engine((struct setup){.n_ctx = 320, .n_seqs = 3, .n_batch = 32, .n_pages = 12});
+    const uint32_t n_prompt[] = {300, 200, 60}; // 10, 7 and 2 pages
+    size_t n_active;
+    for (int i = 0; i < 3; i++) {
+        fill(&r[i], n_prompt[i], 0);
+        submit(e, &r[i]);
+    }
+    for (int turn = 0; turn < 10; turn++) { // in order of arrival, though the third would fit
+        assert_int_equal(e->n_active, 3);
+        assert_int_equal(ht_engine_step(e, &n_active, NULL), HEARTH_OK);
+        assert_int_equal(e->n_running, n_active == 3);
+    }
+    assert_int_equal(n_active, 2);
+    run(e);
+    for (int i = 0; i < 3; i++) check_answer(&r[i], 320);
+    assert_int_equal(e->n_preempted, 0);
+    check_idle(e);
+    ht_engine_destroy(e);
+}
+
 // ---- ends ---------------------------------------------------------------------------------------
 
 static void test_context(void **state) {
@@ -870,6 +896,7 @@ int main(void) {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_waits_for_pages),
         cmocka_unit_test(test_context),
         cmocka_unit_test(test_prompt_only),
         cmocka_unit_test(test_cancel),

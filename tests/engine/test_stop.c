@@ -139,6 +139,14 @@ static void test_bad_strings(void **state) {
         assert_int_equal(ht_stop_init(&s, strings, 2, 10, 1, &err), HEARTH_E_ARG);
         assert_non_null(strstr(err.message, "stop string 2"));
     }
+    static char longest[65538];
+    const char *one = longest;
+    memset(longest, 'a', 65537);
+    assert_int_equal(ht_stop_init(&s, &one, 1, 10, 1, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "stop string 1 has 65537 bytes"));
+    longest[65536] = 0;
+    assert_int_equal(ht_stop_init(&s, &one, 1, 10, 1, &err), HEARTH_OK);
+    ht_stop_deinit(&s);
 }
 
 static void test_allocation_fails(void **state) {

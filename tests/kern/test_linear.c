@@ -448,6 +448,12 @@ static void large(void **state) {
                               .residual = i % 3 == 0};
             check(&s, &seed, false);
         }
+    // Many long rows of floats that are not whole vectors; nothing behind the last is read.
+    static const enum ht_format floats[] = {HT_F32, HT_F16, HT_BF16};
+    for (size_t f = 0; f < 3; f++) {
+        struct shape s = {.format = floats[f], .n_in = 1001, .n_out = 64, .n_tokens = 256};
+        check(&s, &seed, false);
+    }
 }
 
 // Scratch for longer rows does for shorter ones.
@@ -825,6 +831,8 @@ static void refusals(void **state) {
     assert_int_equal(ht_linear_supports((enum ht_format)5, 512, 10, &err), HEARTH_E_UNSUPPORTED);
     assert_int_equal(ht_linear_supports(HT_F32, 0, 10, &err), HEARTH_E_UNSUPPORTED);
     assert_int_equal(ht_linear_supports(HT_F32, 33, 1ull << 40, &err), HEARTH_E_UNSUPPORTED);
+    assert_int_equal(ht_linear_supports(HT_F32, (1u << 27) - 32, 33, &err), HEARTH_OK);
+    assert_int_equal(ht_linear_supports(HT_F32, 1u << 27, 33, &err), HEARTH_E_UNSUPPORTED);
 }
 
 int main(int argc, char **argv) {

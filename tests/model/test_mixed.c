@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/cpu/exec.h"
 #include "backend/cpu/features.h"
 #include "golden.h"
 #include "tiny.h"
@@ -242,9 +243,8 @@ static void check_pair(const struct pair *p) {
     }
 }
 
-static void test_one_expert(void **state) {
-    (void)state;
-    static const enum ht_format formats[5] = {HT_F32, HT_F16, HT_BF16, HT_Q8_0, HT_Q4_0};
+// A model of one expert a layer, and the dense one of the same shapes.
+static void load_pair(struct pair *p) {
     static const char *const exps[3] = EXPERTS;
     static char names[8][32];
     struct tiny_edit edits[12] = {{TINY_U32, "qwen3moe.expert_count", .u = 1},
@@ -258,33 +258,82 @@ static void test_one_expert(void **state) {
         edits[2 + i].ne[1] = router ? 1 : down ? 32 : 64;
         edits[2 + i].ne[2] = 1;
     }
+    load(p, 0, "qwen3moe", edits);
+    load(p, 1, "qwen3", NULL);
+}
+
+// Back to the files' weights, which are `plain`.
+static void forget_weights(struct pair *p, const struct ht_plan plain[2]) {
+    for (uint32_t k = 0; k < plain[0].n_weights; k++)
+        if (p->weights[0][k].data != plain[0].weights[k].data)
+            free((void *)(uintptr_t)p->weights[0][k].data);
+    for (int i = 0; i < 2; i++) {
+        free(p->weights[i]);
+        p->plan[i] = plain[i];
+    }
+}
+
+static void close_pair(struct pair *p) {
+    for (int i = 0; i < 2; i++) {
+        ht_model_free(p->model[i]);
+        ht_gguf_close(p->file[i]);
+    }
+}
+
+static void test_one_expert(void **state) {
+    (void)state;
+    static const enum ht_format formats[5] = {HT_F32, HT_F16, HT_BF16, HT_Q8_0, HT_Q4_0};
     struct pair p;
-    load(&p, 0, "qwen3moe", edits);
-    load(&p, 1, "qwen3", NULL);
+    load_pair(&p);
     const struct ht_plan plain[2] = {p.plan[0], p.plan[1]};
     for (int i = 0; i < 125; i += 2 * GOLDEN_STEP) {
         struct mix m = {"qwen3moe", EXPERTS, {formats[i % 5], formats[i / 5 % 5], formats[i / 25]}};
         p.weights[0] = mixed_weights(&plain[0], &m);
         take_weights(&p);
         check_pair(&p);
-        for (uint32_t k = 0; k < plain[0].n_weights; k++)
-            if (p.weights[0][k].data != plain[0].weights[k].data)
-                free((void *)(uintptr_t)p.weights[0][k].data);
-        for (int k = 0; k < 2; k++) {
-            free(p.weights[k]);
-            p.plan[k] = plain[k];
-        }
+        forget_weights(&p, plain);
     }
-    for (int i = 0; i < 2; i++) {
-        ht_model_free(p.model[i]);
-        ht_gguf_close(p.file[i]);
-    }
+    close_pair(&p);
 }
 
-// ---- scores that are told apart where their probabilities are not
-
-static void test_close_scores(void **state) {
+// A prompt of which an expert has more tokens than go together gives the dense model's bytes, too.
+static void test_long_prompt(void **state) {
     (void)state;
+    enum { N_LONG = 600 };
+    static const enum ht_format formats[2] = {HT_F32, HT_Q8_0};
+    static int32_t tokens[N_LONG];
+    struct pair p;
+    load_pair(&p);
+    const struct ht_plan plain[2] = {p.plan[0], p.plan[1]};
+    for (int i = 0; i < N_LONG; i++) tokens[i] = (i * 37 + i / 70) % N_VOCAB;
+    for (int k = 0; k < 2; k++) {
+        struct mix m = {"qwen3moe", EXPERTS, {formats[k], formats[k], formats[k]}};
+        p.weights[0] = mixed_weights(&plain[0], &m);
+        take_weights(&p);
+        for (int l = 0; l < 2; l++) {
+            struct golden g[2];
+            struct golden_run r = {.ops = &ht_backend_cpu,
+                                   .level =
+                                       ht_cpu_level_name(l ? ht_cpu_best_level() : HT_CPU_SCALAR),
+                                   .n_threads = 2,
+                                   .kv_type = HEARTH_KV_F32};
+            for (int i = 0; i < 2; i++)
+                g[i] = (struct golden){.plan = &p.plan[i],
+                                       .tokens = tokens,
+                                       .n_tokens = l ? N_LONG : N_LONG / 2,
+                                       .n_vocab = N_VOCAB};
+            float *want = golden_logits(&g[1], &r);
+            check_same(&g[0], want, r, "an expert of many tokens than without");
+            free(want);
+        }
+        forget_weights(&p, plain);
+    }
+    close_pair(&p);
+}
+
+// ---- scores that are told apart where their probabilities are not, and equal ones
+
+static void check_scores(float scale) {
     struct pair p;
     load(&p, 0, "qwen3moe", NULL);
     struct ht_weight *w = malloc(p.plan[0].n_weights * sizeof *w);
@@ -298,7 +347,7 @@ static void test_close_scores(void **state) {
         const float *x = (const float *)(const void *)w[i].data;
         float *y = scaled[n++] = malloc(w[i].n_bytes);
         assert_non_null(y);
-        for (size_t k = 0; k < w[i].n_bytes / sizeof *y; k++) y[k] = 1e-8f * x[k];
+        for (size_t k = 0; k < w[i].n_bytes / sizeof *y; k++) y[k] = scale * x[k];
         w[i].data = (const uint8_t *)y;
     }
     assert_int_equal(n, 2);
@@ -312,7 +361,8 @@ static void test_close_scores(void **state) {
             .ops = &ht_backend_cpu, .n_threads = 2, .kv_type = HEARTH_KV_F32, .chunk = chunk};
         float *got = golden_logits(&g, &r);
         double nmse = golden_nmse(got, want, (size_t)N_TOKENS * N_VOCAB);
-        if (!(nmse < 1e-11)) fail_msg("chunks of %u: NMSE %g to ref", chunk, nmse);
+        if (!(nmse < 1e-11))
+            fail_msg("scores times %g, chunks of %u: NMSE %g to ref", (double)scale, chunk, nmse);
         free(got);
     }
     free(want);
@@ -323,9 +373,77 @@ static void test_close_scores(void **state) {
     ht_gguf_close(p.file[0]);
 }
 
+static void test_close_scores(void **state) {
+    (void)state;
+    check_scores(1e-8f);
+    check_scores(0); // of equal ones the first are taken
+}
+
+// ---- experts in numbers and widths beside which the rest of the model is small
+
+static void check_room(const struct tiny_edit *edits, uint32_t n_experts, uint32_t ffn) {
+    struct hearth_error err;
+    struct pair p;
+    load(&p, 0, "qwen3moe", edits);
+    struct ht_limits l = {.max_tokens = 256,
+                          .max_outputs = 1,
+                          .max_ctx = 256,
+                          .n_pages = 8,
+                          .kv_type = HEARTH_KV_F32};
+    struct ht_backend_options o = {.n_threads = 1};
+    struct ht_backend *b;
+    struct ht_prepared *prepared;
+    if (ht_backend_cpu.open(&o, &b, &err) ||
+        ht_backend_cpu.prepare(b, &p.plan[0], &l, &prepared, &err))
+        fail_msg("%s", err.message);
+    assert_true(prepared->c->row_bytes >= n_experts * sizeof(float)); // a row of scores
+    assert_true(prepared->c->linear_bytes >= ht_linear_scratch_bytes(ffn, l.max_tokens));
+    ht_backend_cpu.release(prepared);
+    ht_backend_cpu.close(b);
+    struct golden g = {
+        .plan = &p.plan[0], .tokens = some_tokens(), .n_tokens = N_TOKENS, .n_vocab = N_VOCAB};
+    struct golden_run r = {.ops = &ht_backend_ref, .kv_type = HEARTH_KV_F32};
+    float *want = golden_logits(&g, &r);
+    r.ops = &ht_backend_cpu;
+    for (uint32_t chunk = 0; chunk < 2; chunk++) {
+        r.n_threads = 3;
+        r.chunk = chunk;
+        float *got = golden_logits(&g, &r);
+        double nmse = golden_nmse(got, want, (size_t)N_TOKENS * N_VOCAB);
+        if (!(nmse < 1e-11)) fail_msg("chunks of %u: NMSE %g to ref", chunk, nmse);
+        free(got);
+    }
+    free(want);
+    ht_model_free(p.model[0]);
+    ht_gguf_close(p.file[0]);
+}
+
+static void test_experts_have_room(void **state) {
+    (void)state;
+    static const uint32_t sizes[][2] = {{200, 32}, {2, 1024}}; // experts, and how wide
+    static const char *const exps[3] = EXPERTS;
+    for (int k = 0; k < 2; k++) {
+        uint32_t n = sizes[k][0], ffn = sizes[k][1];
+        static char names[8][32];
+        struct tiny_edit edits[12] = {{TINY_U32, "qwen3moe.expert_count", .u = n},
+                                      {TINY_U32, "qwen3moe.expert_feed_forward_length", .u = ffn}};
+        for (int i = 0; i < 8; i++) {
+            bool down = i % 4 == 2, router = i % 4 == 3;
+            snprintf(names[i], sizeof names[0], "blk.%d.%s", i / 4,
+                     router ? "ffn_gate_inp.weight" : exps[i % 4]);
+            edits[2 + i] = (struct tiny_edit){TINY_SHAPE, names[i], .n_dims = router ? 2 : 3};
+            edits[2 + i].ne[0] = down ? ffn : 32;
+            edits[2 + i].ne[1] = router ? n : down ? 32 : ffn;
+            edits[2 + i].ne[2] = n;
+        }
+        check_room(edits, n, ffn);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes),
-                                       cmocka_unit_test(test_one_expert),
-                                       cmocka_unit_test(test_close_scores)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mixes), cmocka_unit_test(test_one_expert),
+        cmocka_unit_test(test_long_prompt), cmocka_unit_test(test_experts_have_room),
+        cmocka_unit_test(test_close_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,6 +176,10 @@ static const struct bad_case bad_cases[] = {
      {{TINY_U32, "qwen2.attention.sliding_window", .u = 16}},
      UNSUPPORTED,
      "sliding_window is 16 of a context of 64"},
+    {"qwen2",
+     {{TINY_U32, "qwen2.attention.sliding_window", .u = 63}},
+     UNSUPPORTED,
+     "sliding_window is 63 of a context of 64"},
     {"llama-moe",
      {{TINY_U32, "llama.expert_used_count", .u = 5}},
      FORMAT,
@@ -248,6 +252,18 @@ static const struct bad_case bad_cases[] = {
      {{TINY_ADD_TENSOR, "output_norm.bias", .n_dims = 1, .ne = {32}}},
      UNSUPPORTED,
      "tensor output_norm.bias is not one that architecture llama"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "position_embd.weight", .n_dims = 2, .ne = {32, 64}}},
+     UNSUPPORTED,
+     "tensor position_embd.weight is not one that architecture llama"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "token_types.weight", .n_dims = 2, .ne = {32, 2}}},
+     UNSUPPORTED,
+     "tensor token_types.weight is not one that architecture llama"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = 0.0624f}},
+     FORMAT,
+     "tensor rope_freqs.weight has 0.0624 at 0, expected factors of 1/16 or more"},
     {"qwen3",
      {{TINY_ADD_TENSOR, "cls.output.weight", .n_dims = 2, .ne = {32, 2}}},
      UNSUPPORTED,
@@ -447,6 +463,64 @@ static void test_unused_is_said(void **state) {
     l = load("llama", padding, &log);
     assert_non_null(strstr(line, "tokenizer.ggml.padding_token_id is 96, no token"));
     unload(&l);
+    static const struct tiny_edit unset[] = {
+        // -1, in 32 bits
+        {TINY_U32, "tokenizer.ggml.eot_token_id", .u = UINT32_MAX},
+        {TINY_U32, "tokenizer.ggml.padding_token_id", .u = UINT32_MAX},
+        {.kind = TINY_END}};
+    line[0] = 0;
+    l = load("llama", unset, &log);
+    assert_string_equal(line, "");
+    unload(&l);
+}
+
+// Where a file does not say how wide experts are, those that a token uses are as wide as a dense
+// network together.
+static void test_expert_width(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_DROP_KEY, .name = "qwen3moe.expert_feed_forward_length"},
+        {TINY_U32, "qwen3moe.feed_forward_length", .u = 128},
+        {.kind = TINY_END}};
+    struct loaded l = load("qwen3moe", edits, NULL);
+    const struct ht_plan *p = ht_model_plan(l.m);
+    int n = 0;
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].op != HT_OP_MOE_FFN) continue;
+        assert_int_equal(p->weights[p->steps[i].w[0]].ne[1], 64);
+        n++;
+    }
+    assert_int_equal(n, 2);
+    unload(&l);
+}
+
+// Bytes of the caller may lie anywhere; where tensors would not be whole words they are refused.
+static void test_odd_place(void **state) {
+    (void)state;
+    struct hearth_error err;
+    const char *path = tiny_path("odd");
+    tiny_write(path, "llama", NULL);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    size_t n = (size_t)ftell(f);
+    char *bytes = malloc(n + 4);
+    assert_non_null(bytes);
+    for (size_t at = 0; at < 4; at++) {
+        struct ht_gguf *g;
+        struct ht_model *m = NULL;
+        rewind(f);
+        assert_int_equal(fread(bytes + at, 1, n, f), n);
+        if (ht_gguf_open_bytes(bytes + at, n, "bytes", &g, &err)) fail_msg("%s", err.message);
+        enum hearth_status want = at == 0 ? HEARTH_OK : HEARTH_E_UNSUPPORTED;
+        assert_int_equal(ht_model_load(g, NULL, &m, &err), want);
+        if (at > 0) assert_non_null(strstr(err.message, "not begin at a multiple of 4 bytes"));
+        ht_model_free(m);
+        ht_gguf_close(g);
+    }
+    fclose(f);
+    unlink(path);
+    free(bytes);
 }
 
 // ---- rope tables against the formulas, written out again
@@ -471,8 +545,10 @@ static void test_rope_plain_and_linear(void **state) {
     static const struct tiny_edit none[] = {{TINY_F32, "llama.rope.scaling.factor", .f = 4},
                                             {TINY_STR, "llama.rope.scaling.type", .s = "none"},
                                             {.kind = TINY_END}};
-    static const struct tiny_edit old[] = {{TINY_F32, "llama.rope.scale_linear", .f = 4},
-                                           {.kind = TINY_END}};
+    static const struct tiny_edit old[] = {
+        {TINY_F32, "llama.rope.scale_linear", .f = 4},
+        {TINY_F32, "llama.rope.scaling.attn_factor", .f = 0}, // not set
+        {.kind = TINY_END}};
     const double plain[4] = {1, 0.1, 0.01, 0.001}; // 10000^(-i/4)
     const double quarter[4] = {0.25, 0.025, 0.0025, 0.00025};
     struct loaded a = load("llama", NULL, NULL), b = load("llama", linear, NULL),
@@ -630,6 +706,8 @@ int main(void) {
         cmocka_unit_test(test_tied_output),
         cmocka_unit_test(test_optional_biases),
         cmocka_unit_test(test_unused_is_said),
+        cmocka_unit_test(test_expert_width),
+        cmocka_unit_test(test_odd_place),
         cmocka_unit_test(test_rope_plain_and_linear),
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_rope_yarn),

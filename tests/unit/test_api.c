@@ -59,12 +59,12 @@ static void write_meta(void) {
     struct ht_gguf_writer *w;
     struct hearth_error err;
     static const struct ht_str words[] = {{"a", 1}, {"", 0}, {"\xc3\xa9\"", 3}};
-    static const float floats[] = {0.1f, 1e-30f, -0.0f, 16777216, NAN, -INFINITY};
+    static const float floats[] = {0.1f, 1e-30f, -0.0f, 16777216, NAN, -INFINITY, 15.9499655f};
     static const uint64_t large[] = {UINT64_MAX, 0};
     static const int8_t small[] = {-128, 127};
     assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
     ht_gguf_put_str(w, "general.architecture", "none", 4);
-    ht_gguf_put_str(w, "t.text", "tab\t quote\" back\\ \xf0\x9f\x98\x80 \xff \x01", 26);
+    ht_gguf_put_str(w, "t.text", "tab\t quote\" back\\ \xf0\x9f\x98\x80 \xff \x01\xc2\x85", 28);
     ht_gguf_put_u32(w, "t.u32", 4294967295u);
     ht_gguf_put_i32(w, "t.i32", -5);
     ht_gguf_put_u64(w, "t.u64", UINT64_MAX);
@@ -72,12 +72,12 @@ static void write_meta(void) {
     ht_gguf_put_bool(w, "t.yes", true);
     ht_gguf_put_bool(w, "t.no", false);
     ht_gguf_put_str_array(w, "t.words", words, 3);
-    ht_gguf_put_array(w, "t.floats", HT_GGUF_F32, floats, 6);
+    ht_gguf_put_array(w, "t.floats", HT_GGUF_F32, floats, 7);
     ht_gguf_put_array(w, "t.large", HT_GGUF_U64, large, 2);
     ht_gguf_put_array(w, "t.small", HT_GGUF_I8, small, 2);
     ht_gguf_put_array(w, "t.none", HT_GGUF_U32, NULL, 0);
-    static const double eighth = 1.0 / 3;
-    ht_gguf_put_array(w, "t.f64", HT_GGUF_F64, &eighth, 1);
+    static const double doubles[] = {1.0 / 3, 0.1 + 0.2};
+    ht_gguf_put_array(w, "t.f64", HT_GGUF_F64, doubles, 2);
     static const float data[12] = {1, 2, 3};
     ht_gguf_put_tensor(w, "m", HT_F32, 2, (const uint64_t[]){4, 3}, data);
     ht_gguf_put_tensor(w, "v", HT_F32, 1, (const uint64_t[]){5}, data);
@@ -128,7 +128,7 @@ static void test_meta(void **state) {
     hearth_file *f = open_file(path);
     char type[32];
     expect_meta(f, "t.text", "str",
-                json_string("tab\t quote\" back\\ \xf0\x9f\x98\x80 \xef\xbf\xbd \x01"));
+                json_string("tab\t quote\" back\\ \xf0\x9f\x98\x80 \xef\xbf\xbd \x01\xc2\x85"));
     expect_meta(f, "t.u32", "u32", json_integer(4294967295));
     expect_meta(f, "t.i32", "i32", json_integer(-5));
     expect_meta(f, "t.yes", "bool", json_true());
@@ -137,7 +137,7 @@ static void test_meta(void **state) {
     expect_meta(f, "t.words", "arr[str,3]", json_pack("[sss]", "a", "", "\xc3\xa9\""));
     expect_meta(f, "t.small", "arr[i8,2]", json_pack("[ii]", -128, 127));
     expect_meta(f, "t.none", "arr[u32,0]", json_array());
-    expect_meta(f, "t.f64", "arr[f64,1]", json_pack("[f]", 1.0 / 3));
+    expect_meta(f, "t.f64", "arr[f64,2]", json_pack("[ff]", 1.0 / 3, 0.1 + 0.2));
     json_t *m = meta(f, "t.words", 2, type);
     json_t *cut = json_pack("[sss]", "a", "", "...");
     assert_true(json_equal(m, cut));
@@ -152,6 +152,7 @@ static void test_meta(void **state) {
     assert_true(json_number_value(json_array_get(m, 3)) == 16777216);
     assert_string_equal(json_string_value(json_array_get(m, 4)), "nan");
     assert_string_equal(json_string_value(json_array_get(m, 5)), "-inf");
+    assert_true((float)json_number_value(json_array_get(m, 6)) == 15.9499655f); // all nine digits
     json_decref(m);
     char text[100] = "";
     const char *key = "";

@@ -518,6 +518,16 @@ static void test_split(void **state) {
     write_part(names[2], &o);
     assert_int_equal(open_in_folder(names[0], &g, &err), HEARTH_E_FORMAT);
     assert_non_null(strstr(err.message, "metadata says part 2 of 3, its name says part 3 of 3"));
+    make_part(&o, 2, 4, 2, "b.weight");
+    write_part(names[2], &o);
+    assert_int_equal(open_in_folder(names[0], &g, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "metadata says part 3 of 4, its name says part 3 of 3"));
+    make_part(&o, 2, 3, 2, "b.weight");
+    write_part(names[2], &o);
+    make_part(&o, 0, 3, 1, NULL);
+    write_part(names[0], &o);
+    assert_int_equal(open_in_folder(names[0], &g, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "split.tensors.count is 1, the 3 parts hold 2 tensors"));
     make_part(&o, 2, 3, 3, NULL);
     write_part(names[2], &o);
     make_part(&o, 0, 3, 3, NULL);

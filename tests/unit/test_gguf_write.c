@@ -144,6 +144,36 @@ static void test_exact_bytes(void **state) {
     assert_memory_equal(got, o.b, n);
 }
 
+// What lies between tensors is zeros, however far apart they are.
+static void test_padding(void **state) {
+    (void)state;
+    static uint8_t got[1 << 16];
+    const size_t align = 4096;
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    ht_gguf_put_u32(w, "general.alignment", (uint32_t)align);
+    ht_gguf_put_tensor(w, "t", HT_F32, 2, (uint64_t[]){3, 2}, weights);
+    ht_gguf_put_tensor(w, "u", HT_F32, 2, (uint64_t[]){3, 2}, weights);
+    assert_int_equal(ht_gguf_writer_finish(w, path, &err), HEARTH_OK);
+    ht_gguf_writer_destroy(w);
+    struct ht_gguf *g = open_path(path);
+    size_t head = align; // where the first tensor begins
+    assert_int_equal(ht_gguf_tensor_at(g, 0)->offset, head);
+    assert_int_equal(ht_gguf_tensor_at(g, 1)->offset, head + align);
+    ht_gguf_close(g);
+    FILE *f = fopen(path, "rb");
+    size_t n = fread(got, 1, sizeof got, f);
+    fclose(f);
+    assert_int_equal(n, head + 2 * align);
+    for (size_t i = 0; i < 2; i++) {
+        const uint8_t *t = got + head + i * align;
+        assert_memory_equal(t, weights, sizeof weights);
+        for (size_t k = sizeof weights; k < align; k++) assert_int_equal(t[k], 0);
+    }
+    for (size_t k = head - 3000; k < head; k++) assert_int_equal(got[k], 0);
+}
+
 static void refuse(void (*spoil)(struct ht_gguf_writer *), enum hearth_status status,
                    const char *says) {
     struct hearth_error err = {HEARTH_OK, ""};
@@ -294,7 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_exact_bytes),
         cmocka_unit_test(test_refusals),   cmocka_unit_test(test_no_place),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

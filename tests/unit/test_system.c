@@ -201,6 +201,20 @@ static void test_map_copies(void **state) {
     ht_map_close(&m);
     ht_map_close(&mapped);
 
+    // Longer than what is read at once: a hole, and a few bytes behind it.
+    enum { FAR = 65 << 20 };
+    snprintf(path, sizeof path, "%s/data", dir);
+    assert_int_equal(truncate(path, FAR), 0);
+    FILE *f = fopen(path, "ab");
+    assert_non_null(f);
+    assert_int_equal(fwrite("the end", 1, 7, f), 7);
+    fclose(f);
+    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(m.len, FAR + 7);
+    assert_memory_equal(m.data, "a few bytes", 12);
+    assert_memory_equal(m.data + FAR, "the end", 7);
+    ht_map_close(&m);
+
     write_text("empty", "");
     snprintf(path, sizeof path, "%s/empty", dir);
     assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -179,6 +180,47 @@ static void test_create_refuses(void **state) {
     assert_int_equal(ht_test_alloc_get().n_live, live);
 }
 
+// ---- signals
+
+struct masks {
+    sigset_t of[4];
+};
+
+static void note_mask(void *arg, int thread, int n_threads) {
+    struct masks *m = arg;
+    (void)n_threads;
+    pthread_sigmask(SIG_SETMASK, NULL, &m->of[thread]);
+}
+
+// The program's signals go to its own threads, whose masks stay as they are; those that an
+// instruction raises go to the thread that ran it.
+static void test_signals(void **state) {
+    (void)state;
+    static const int to_program[] = {SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGCHLD, SIGPROF};
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    enum { N_PROGRAM = sizeof to_program / sizeof *to_program, N_OWN = sizeof own / sizeof *own };
+    struct masks m;
+    struct ht_team *t;
+    sigset_t mine, before, after;
+    sigemptyset(&mine);
+    sigaddset(&mine, SIGUSR2);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, &before), 0);
+    assert_int_equal(ht_team_create(4, &t, NULL), HEARTH_OK);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    ht_team_run(t, note_mask, &m);
+    ht_team_destroy(t);
+    pthread_sigmask(SIG_SETMASK, &before, &mine);
+    for (int i = 0; i < N_PROGRAM; i++) {
+        assert_false(sigismember(&after, to_program[i]));
+        assert_false(sigismember(&m.of[0], to_program[i]));
+        assert_false(sigismember(&mine, to_program[i]));
+        for (int k = 1; k < 4; k++) assert_true(sigismember(&m.of[k], to_program[i]));
+    }
+    for (int i = 0; i < N_OWN; i++)
+        for (int k = 0; k < 4; k++) assert_false(sigismember(&m.of[k], own[i]));
+    assert_true(sigismember(&after, SIGUSR2));
+}
+
 // ---- threads bound to CPUs
 
 struct places {
@@ -310,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_two_teams),
         cmocka_unit_test(test_create_refuses),
+        cmocka_unit_test(test_signals),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_pinned_restores_and_refuses),
         cmocka_unit_test(test_destroyed_elsewhere),

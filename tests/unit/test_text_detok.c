@@ -114,6 +114,9 @@ static void byte_level(void **state) {
     ht_detok_deinit(&d);
     assert_int_equal(ht_detok_init(&d, t, true, NULL), HEARTH_OK);
     expect(&d, end, "<|im_end|>");
+    for (size_t i = 0; i < 3; i++) expect(&d, (uint8_t) "\xf0\x9f\x98"[i], "");
+    expect(&d, end, "\xf0\x9f\x98<|im_end|>"); // the longest token, behind all that may be held
+    assert_true(d.out_cap >= 13);
     ht_detok_deinit(&d);
     ht_detok_deinit(&d);
     ht_tokenizer_free(t);

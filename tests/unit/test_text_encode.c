@@ -185,6 +185,44 @@ static void spm_unused(void **state) {
     make_free(m);
 }
 
+// Words begin at spaces, but not where some token has a space in its middle, however short.
+static void spm_space_inside(void **state) {
+    (void)state;
+    struct make *m = make_spm();
+    int32_t a = make_token(m, "a", 1, 1, -9), b = make_token(m, "b", 1, 1, -9),
+            sp = make_token(m, "\xe2\x96\x81", 3, 1, -9);
+    make_token(m, "a\xe2\x96\x81", 4, 1, -2);
+    int32_t both = make_token(m,
+                              "a\xe2\x96\x81"
+                              "b",
+                              5, 1, -1);
+    make_key(m, "tokenizer.ggml.add_space_prefix", HT_GGUF_BOOL, 0);
+    struct ht_tokenizer *t = load(m);
+    expect_ids(t, "a b", 3, 0, &both, 1);
+    expect_ids(t, "ba bb", 5, 0, (int32_t[]){b, both, b}, 3);
+    expect_ids(t, "b b", 3, 0, (int32_t[]){b, sp, b}, 3);
+    expect_ids(t, "a", 1, 0, &a, 1);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
+// Scores of -0 and 0, as files have them, are the same: the leftmost pair goes first.
+static void spm_zero_scores(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct make *m = make_spm();
+        int32_t a = make_token(m, "a", 1, 1, -9);
+        make_token(m, "b", 1, 1, -9);
+        int32_t ab = make_token(m, "ab", 2, 1, i ? 0.0f : -0.0f);
+        make_token(m, "ba", 2, 1, i ? -0.0f : 0.0f);
+        make_key(m, "tokenizer.ggml.add_space_prefix", HT_GGUF_BOOL, 0);
+        struct ht_tokenizer *t = load(m);
+        expect_ids(t, "aba", 3, 0, (int32_t[]){ab, a}, 2);
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+}
+
 static void spm_user_defined(void **state) {
     (void)state;
     struct make *m = make_spm();
@@ -211,7 +249,8 @@ static void specials(void **state) {
     struct make *m = make_bpe("gpt-2");
     int32_t hi = make_merge(m, "h", "i");
     int32_t e1 = make_name(m, "<|end|>", 3), e2 = make_name(m, "<|end|>>", 3),
-            user = make_name(m, "<think>", 4);
+            user = make_name(m, "<think>", 4), again = make_name(m, "<again>", 3);
+    make_name(m, "<again>", 3);
     struct ht_tokenizer *t = load(m);
     expect_ids(t, "hi<|end|>>hi<|end|><think>", 26, HEARTH_ENCODE_SPECIAL,
                (int32_t[]){hi, e2, hi, e1, user}, 5);
@@ -220,6 +259,7 @@ static void specials(void **state) {
     expect_ids(t, "hi<think>h<|end|>", 17, 0, // user-defined ones always
                (int32_t[]){hi, user, 'h', '<', '|', 'e', 'n', 'd', '|', '>'}, 10);
     expect_ids(t, "<|end|>", 7, HEARTH_ENCODE_SPECIAL, (int32_t[]){e1}, 1);
+    expect_ids(t, "<again>", 7, HEARTH_ENCODE_SPECIAL, &again, 1); // the first of equal ones
     assert_true(ht_tokenizer_is_end(t, e1));
     assert_false(ht_tokenizer_is_end(t, e2));
     ht_tokenizer_free(t);
@@ -265,6 +305,33 @@ static void whole_words(void **state) {
         ht_tokenizer_free(t);
         make_free(m);
     }
+}
+
+// Words that are alike but for one byte, again and again: what is kept of one is not another's.
+static void like_words(void **state) {
+    (void)state;
+    enum { LONGEST = 26, N = 64 };
+    struct make *m = make_bpe("gpt-2");
+    make_merge(m, "a", "a");
+    make_merge(m, "aa", "aa");
+    make_merge(m, "aaaa", "aaaa");
+    make_merge(m, "aaaaaaaa", "aaaaaaaa");
+    struct ht_tokenizer *t = load(m);
+    static char text[2 * N * (LONGEST + 1)];
+    static int32_t want[sizeof text];
+    for (size_t len = 1; len <= LONGEST; len++)
+        for (size_t at = 0; at < len; at++) {
+            size_t n = 0, n_want = 0;
+            for (size_t i = 0; i < 2 * N; i++, n += len + 1) {
+                text[n] = ' ';
+                memset(text + n + 1, 'a', len);
+                text[n + 1 + at] = (char)((i % N < 26 ? 'a' : 'A') + i % N % 26);
+                n_want += naive_bpe(m, text + n, len + 1, want + n_want);
+            }
+            expect_ids(t, text, n, 0, want, n_want);
+        }
+    ht_tokenizer_free(t);
+    make_free(m);
 }
 
 static void odd_bytes(void **state) {
@@ -402,12 +469,14 @@ static void long_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bpe_slow_way),  cmocka_unit_test(spm_slow_way),
-        cmocka_unit_test(spm_unused),    cmocka_unit_test(spm_user_defined),
-        cmocka_unit_test(specials),      cmocka_unit_test(begin_end),
-        cmocka_unit_test(whole_words),   cmocka_unit_test(odd_bytes),
-        cmocka_unit_test(missing_bytes), cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(space_prefix),  cmocka_unit_test(long_runs),
+        cmocka_unit_test(bpe_slow_way),    cmocka_unit_test(spm_slow_way),
+        cmocka_unit_test(spm_unused),      cmocka_unit_test(spm_space_inside),
+        cmocka_unit_test(spm_zero_scores), cmocka_unit_test(spm_user_defined),
+        cmocka_unit_test(specials),        cmocka_unit_test(begin_end),
+        cmocka_unit_test(whole_words),     cmocka_unit_test(like_words),
+        cmocka_unit_test(odd_bytes),       cmocka_unit_test(missing_bytes),
+        cmocka_unit_test(bad_arguments),   cmocka_unit_test(space_prefix),
+        cmocka_unit_test(long_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

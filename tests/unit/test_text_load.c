@@ -273,6 +273,51 @@ static void ends(void **state) {
     make_free(m);
 }
 
+// What models call their ends, all in one vocabulary.
+static void end_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"</s>",
+                                        "<eos>",
+                                        "<|eos|>",
+                                        "<|endoftext|>",
+                                        "<|end_of_text|>",
+                                        "<|im_end|>",
+                                        "<|eot_id|>",
+                                        "<|eom_id|>",
+                                        "<|eot|>",
+                                        "<|eom|>",
+                                        "<|end|>",
+                                        "<|return|>",
+                                        "<|fim_pad|>",
+                                        "<fim_pad>",
+                                        "<fim-pad>",
+                                        "<|repo_name|>",
+                                        "<|fim_repo|>",
+                                        "<fim-repo>",
+                                        "<reponame>",
+                                        "<|file_sep|>",
+                                        "<|end_of_turn|>",
+                                        "<|END_OF_TURN_TOKEN|>",
+                                        "<end_of_turn>",
+                                        "<end_of_utterance>",
+                                        "<turn|>",
+                                        "<EOT>",
+                                        "[EOT]",
+                                        "[EOS]"};
+    enum { N = sizeof names / sizeof *names };
+    struct make *m = make_bpe("gpt-2");
+    struct ht_tokenizer *t = NULL;
+    int32_t ids[N];
+    for (size_t i = 0; i < N; i++) ids[i] = make_name(m, names[i], 3);
+    int32_t other = make_name(m, "<start_of_turn>", 3);
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    for (size_t i = 0; i < N; i++)
+        if (!ht_tokenizer_is_end(t, ids[i])) fail_msg("%s does not end", names[i]);
+    assert_false(ht_tokenizer_is_end(t, other));
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
 static enum hearth_status use(struct make *m, struct hearth_error *err) {
     static char text[4096];
     struct ht_tokenizer *t = NULL;
@@ -431,6 +476,7 @@ int main(void) {
         cmocka_unit_test(values),        cmocka_unit_test(merges),  cmocka_unit_test(ids),
         cmocka_unit_test(kinds),         cmocka_unit_test(ends),    cmocka_unit_test(no_memory),
         cmocka_unit_test(changed_bytes), cmocka_unit_test(no_heap), cmocka_unit_test(warning),
+        cmocka_unit_test(end_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
