@@ -223,9 +223,11 @@ static int close_output(struct eval *e, int code) {
     if (e->out && fclose(e->out) != 0 && !why) why = errno;
     if (why && !code) code = fail("%s: cannot be written: %s", e->a->logits, strerror(why));
     if (e->out && e->tmp && !code && rename(e->tmp, e->target) != 0) {
-        code = fail("%s: cannot be replaced: %s", e->a->logits, strerror(errno));
+        code = fail("%s: cannot be replaced: %s; the logits are in %s", e->a->logits,
+                    strerror(errno), e->tmp);
+    } else if (e->out && e->tmp && code) {
+        unlink(e->tmp);
     }
-    if (e->out && e->tmp && code) unlink(e->tmp);
     free(e->tmp);
     free(e->target);
     return code;

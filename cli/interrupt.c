@@ -45,7 +45,10 @@ void interrupt_begin(struct interrupt *i) {
     i->stop_fd = eventfd(0, EFD_CLOEXEC);
     i->running = i->signal_fd >= 0 && i->stop_fd >= 0 &&
                  pthread_create(&i->thread, NULL, interrupt_main, i) == 0;
-    if (!i->running) pthread_sigmask(SIG_UNBLOCK, &set, NULL); // then SIGINT simply ends us
+    if (i->running) return;
+    if (i->signal_fd >= 0) close(i->signal_fd);
+    if (i->stop_fd >= 0) close(i->stop_fd);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL); // then SIGINT simply ends us
 }
 
 void interrupt_watch(struct interrupt *i, hearth_request *r) {

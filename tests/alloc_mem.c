@@ -188,6 +188,11 @@ bool ht_pages_touch(void *p, size_t n_bytes) {
     return true;
 }
 
+void ht_pages_prefer_large(void *p, size_t n_bytes) {
+    (void)p;
+    (void)n_bytes;
+}
+
 void ht_pages_free(void *p, size_t n_bytes) {
     if (!p) return;
     if (munmap(p, n_bytes ? n_bytes : 1) != 0) die("pages were freed with another size");

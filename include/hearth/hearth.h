@@ -7,13 +7,13 @@
 // abort. Pointers may be NULL where that is said, and nowhere else. Options structs are filled by
 // their *_default function first, and nothing of them is kept but what is said to be. Callbacks
 // return: no C++ exception, longjmp or end of the thread may leave one, since the library cannot be
-// unwound. Handles: a hearth_model may
-// be read from any number of threads at once; a hearth_engine and its requests belong to one
-// thread at a time, except hearth_request_cancel, and to the process that created the engine: one
-// forked from it has none of its threads, gets E_STATE and may only destroy it; models, files and
-// tokenizers serve there as well. Two handles never know of each other. No result depends on the
-// calling thread's floating-point settings (rounding, flushing of subnormals, traps), and they are
-// never changed for the caller: not after a call, nor in the callbacks of a request.
+// unwound. A call takes up to 48 KB of its thread's stack, hearth_encode 32 KB more. Handles: a
+// hearth_model may be read from any number of threads at once; a hearth_engine and its requests
+// belong to one thread at a time, except hearth_request_cancel, and to the process that created the
+// engine: one forked from it has none of its threads, gets E_STATE and may only destroy it; models,
+// files and tokenizers serve there as well. Two handles never know of each other. No result depends
+// on the calling thread's floating-point settings (rounding, flushing of subnormals, traps), and
+// they are never changed for the caller: not after a call, nor in the callbacks of a request.
 #ifndef HEARTH_HEARTH_H
 #define HEARTH_HEARTH_H
 
@@ -156,8 +156,9 @@ struct hearth_tokens {
     size_t n;
 };
 // Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else become the
-// unknown token, and where there is none E_ARG says where. E_ARG also for 2^31 bytes and more, and
-// unknown flags; E_LIMIT where the pre-tokenizer's pattern gives up.
+// unknown token, and where there is none E_ARG says where. E_ARG also for 2^31 bytes and more (once
+// they are in NFC, where the model wants that), and for unknown flags; E_LIMIT where the
+// pre-tokenizer's pattern gives up.
 HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                          unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
 HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
@@ -217,7 +218,7 @@ struct hearth_model_info {
 HEARTH_API void hearth_model_get_info(const hearth_model *m, struct hearth_model_info *out);
 // The plan, one step a line.
 HEARTH_TRY hearth_model_write_plan(const hearth_model *m, hearth_write_fn fn, void *user);
-HEARTH_API const char *hearth_architectures(void); // "gpt2, llama, qwen2, ..."
+HEARTH_API const char *hearth_architectures(void); // "gpt2, llama, mistral3, ..."
 
 // ---- engines -----------------------------------------------------------------------------------
 
@@ -440,7 +441,7 @@ HEARTH_API void hearth_machine_get(struct hearth_machine *out);
 struct hearth_build {
     const char *compiler;         // "gcc 12.2.0"
     const char *pcre2, *utf8proc; // versions that the library was built with
-    bool pcre2_jit;               // patterns are compiled to machine code here
+    bool pcre2_jit;               // it was built to compile patterns to machine code
     uint64_t builtin_bytes;       // of the built-in model; 0: left out
 };
 HEARTH_API void hearth_build_get(struct hearth_build *out);
@@ -533,14 +534,15 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // any case, else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too
 // large for it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that
 // have the format already are copied. Vectors and stacks of them (biases of experts, norms of
-// heads), tables of positions and of kinds of tokens, routers of experts, what is no
-// matrix of weights in other architectures (filters of convolutions, tables of time mixing) or is
-// not named *.weight, and matrices
-// whose rows are no whole blocks become F32. It is written to out_path with ".tmp" behind it, where
-// no file may be, which then takes the place of out_path, its permissions kept. E_IO where
-// something other than a file is there. `progress` (or NULL) is called after each tensor and every
-// few megabytes of one, and once more when all is on the disk, on this thread, with the bytes of
-// weights written; false ends the copy with E_CANCELLED, and nothing is left of it.
+// heads), tables of positions and of kinds of tokens, routers of experts, what is not named
+// *.weight, matrices whose rows are no whole blocks, and what llama.cpp keeps of architectures that
+// Hearth does not run (filters of convolutions, tables of time mixing) become F32. It is written to
+// out_path with ".tmp" behind it, where no file may be, which then takes the place of out_path, its
+// permissions kept. E_IO where something other than a file is there, and where that place cannot be
+// taken: then the copy stays, complete, under the name with ".tmp", as err says. `progress` (or
+// NULL) is called after each tensor and every few megabytes of one, and once more when all is on
+// the disk, on this thread, with the bytes of weights written; false ends the copy with
+// E_CANCELLED, and nothing is left of it.
 typedef bool (*hearth_progress_fn)(void *user, uint64_t done, uint64_t total);
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            hearth_progress_fn progress, void *user, struct hearth_error *err);

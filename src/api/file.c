@@ -9,6 +9,7 @@
 
 #include "api/api_internal.h"
 #include "base/float_env.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "engine/engine.h"
@@ -28,16 +29,20 @@ static enum hearth_status open_path(const char *path, bool copy, hearth_file **o
                                     struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
-    enum hearth_status s = ht_gguf_open(path, &g, err);
+    uint64_t available = copy ? ht_engine_available(NULL) : 0;
+    struct ht_map map;
+    bool mapped = !copy || !ht_map_open(path, &map, NULL);
+    if (copy && mapped) ht_map_close(&map);
+    enum hearth_status s = mapped ? ht_gguf_open(path, &g, err) : HEARTH_OK;
     if (s || !copy) return s ? s : wrap(g, out, err);
-    // A copy that does not fit would not be refused by the system, but end the process later.
-    uint64_t n = ht_gguf_file_bytes(g), available = ht_engine_available(NULL);
-    ht_gguf_close(g);
+    // All of it is checked before any is copied, but where a file cannot be mapped.
+    uint64_t n = mapped ? ht_gguf_file_bytes(g) : 0;
+    if (mapped) ht_gguf_close(g);
     if (n > available)
         return ht_fail(err, HEARTH_E_NOMEM,
                        "%s: a copy takes %" PRIu64 " bytes of memory, %" PRIu64 " are available",
                        path, n, available);
-    s = ht_gguf_open_copy(path, &g, err);
+    s = ht_gguf_open_copy(path, available, &g, err);
     return s ? s : wrap(g, out, err);
 }
 

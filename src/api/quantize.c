@@ -71,12 +71,34 @@ static bool is_weight(const char *name) {
 // tokens, and the router that picks experts. So does, of architectures that ours does not run yet
 // may copy, what llama.cpp has no other kernels for or leaves as it is (llama-quant.cpp has names).
 static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format wanted) {
-    static const char *const kept[] = {
-        "_norm.weight",   "position_embd.weight", "token_types.weight", "ffn_gate_inp.weight",
-        "ssm_conv1d",     "shortconv.conv",       "attn_rel_b",         "patch_embd",
-        "time_mix_first", "time_mix_lerp",        "time_mix_decay_w",   "time_mix_w",
-        "time_mix_a",     "time_mix_v0",          "time_mix_v1",        "time_mix_v2",
-        "time_mix_g1",    "time_mix_g2"};
+    static const char *const kept[] = {"_norm.weight",
+                                       "position_embd.weight",
+                                       "token_types.weight",
+                                       "ffn_gate_inp.weight",
+                                       "ssm_conv1d",
+                                       "shortconv.conv",
+                                       "attn_rel_b",
+                                       "patch_embd",
+                                       "altup",
+                                       "laurel",
+                                       "per_layer_model_proj",
+                                       "indexer.",
+                                       "patch_merger",
+                                       "rel_pos",
+                                       "sam.",
+                                       "tid2eid",
+                                       "codebook",
+                                       "code_embd",
+                                       "time_mix_first",
+                                       "time_mix_lerp",
+                                       "time_mix_decay_w",
+                                       "time_mix_w",
+                                       "time_mix_a",
+                                       "time_mix_v0",
+                                       "time_mix_v1",
+                                       "time_mix_v2",
+                                       "time_mix_g1",
+                                       "time_mix_g2"};
     uint64_t n_rows = t->ne[1] * t->ne[2] * t->ne[3]; // fit: the file has them
     if (t->n_dims < 2 || n_rows == 1 || t->ne[0] % ht_format_get(wanted)->block_len != 0 ||
         !is_weight(t->name))

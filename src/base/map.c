@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -63,11 +64,13 @@ static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht
                                  struct hearth_error *err) {
     char text[128];
     void *p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+    int code = errno;
     if (p == MAP_FAILED)
-        return ht_fail(err, HEARTH_E_IO, "%s: %zu bytes cannot be mapped: %s", path, len,
-                       why(errno, text));
+        return ht_fail(err, code == ENOMEM ? HEARTH_E_NOMEM : HEARTH_E_IO,
+                       "%s: %zu bytes cannot be mapped: %s%s", path, len, why(code, text),
+                       code == ENOMEM ? "" : "; to be read instead: --no-mmap of run, bench, eval");
     // Only advice, and before the first touch: file systems without large pages refuse it.
-    madvise(p, len, MADV_HUGEPAGE);
+    ht_pages_prefer_large(p, len);
     struct statfs fs;
     *out =
         (struct ht_map){.data = p, .len = len, .resident = fstatfs(fd, &fs) == 0 && is_memory(&fs)};
@@ -76,9 +79,15 @@ static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht
 
 #define PIECE_BYTES ((size_t)64 << 20) // of one read, which may take a signal in between
 
-static enum hearth_status copy_fd(const char *path, int fd, size_t len, struct ht_map *out,
-                                  struct hearth_error *err) {
+static enum hearth_status copy_fd(const char *path, int fd, size_t len, uint64_t *left,
+                                  struct ht_map *out, struct hearth_error *err) {
     char text[128];
+    // A copy that does not fit would not be refused by the system, but end the process later.
+    if (len > *left)
+        return ht_fail(err, HEARTH_E_NOMEM,
+                       "%s: a copy takes %zu bytes of memory, %" PRIu64 " are available", path, len,
+                       *left);
+    *left -= len;
     uint8_t *p = ht_pages_alloc(len);
     if (!p) return ht_fail_nomem(err, len, "a copy of the file");
     for (size_t at = 0; at < len;) {
@@ -99,28 +108,33 @@ static enum hearth_status copy_fd(const char *path, int fd, size_t len, struct h
     return HEARTH_OK;
 }
 
-static enum hearth_status open_file(const char *path, bool copy, struct ht_map *out,
+// left: of a copy; NULL: mapped.
+static enum hearth_status open_file(const char *path, uint64_t *left, struct ht_map *out,
                                     struct hearth_error *err) {
-    // O_NONBLOCK: a pipe without a writer is refused below instead of waited for.
-    int fd;
-    do { fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); } while (fd < 0 && errno == EINTR);
+    // O_NONBLOCK: a pipe without a writer is refused below instead of waited for. A regular file
+    // that somebody has a lease on (a file server) is waited for.
+    int fd, flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    while ((fd = open(path, flags)) < 0 &&
+           (errno == EINTR || (errno == EWOULDBLOCK && flags & O_NONBLOCK)))
+        if (errno == EWOULDBLOCK) flags &= ~O_NONBLOCK;
     if (fd < 0) return fail_open(err, path, errno);
     size_t len = 0;
     enum hearth_status s = length_of(path, fd, &len, err);
     if (!s && len == 0)
         *out = (struct ht_map){0}; // an empty mapping does not exist
     else if (!s)
-        s = copy ? copy_fd(path, fd, len, out, err) : map_fd(path, fd, len, out, err);
+        s = left ? copy_fd(path, fd, len, left, out, err) : map_fd(path, fd, len, out, err);
     close(fd); // a mapping keeps the file
     return s;
 }
 
 enum hearth_status ht_map_open(const char *path, struct ht_map *out, struct hearth_error *err) {
-    return open_file(path, false, out, err);
+    return open_file(path, NULL, out, err);
 }
 
-enum hearth_status ht_map_copy(const char *path, struct ht_map *out, struct hearth_error *err) {
-    return open_file(path, true, out, err);
+enum hearth_status ht_map_copy(const char *path, uint64_t *left, struct ht_map *out,
+                               struct hearth_error *err) {
+    return open_file(path, left, out, err);
 }
 
 void ht_map_close(struct ht_map *m) {

@@ -18,14 +18,15 @@ struct ht_map {
 };
 
 // Maps a whole regular file. Sentences for: missing, no permission, a directory, not a regular
-// file, mapping failed. Asks for 2 MB pages where the system has them for files (madvise before the
-// first touch).
+// file, mapping failed (E_NOMEM where no addresses are left). Asks for 2 MB pages where the system
+// has them for files (madvise before the first touch).
 HT_MUST_CHECK enum hearth_status ht_map_open(const char *path, struct ht_map *out,
                                              struct hearth_error *err);
 // The same bytes, read into memory of this process: on 2 MB pages where the system has any,
-// whatever the file lies on. E_NOMEM where there is no room, E_IO where the file cannot be read to
-// its end.
-HT_MUST_CHECK enum hearth_status ht_map_copy(const char *path, struct ht_map *out,
+// whatever the file lies on. E_NOMEM where there is no room, or where it takes more than *left
+// bytes of memory, which become fewer by what it takes; E_IO where the file cannot be read to its
+// end.
+HT_MUST_CHECK enum hearth_status ht_map_copy(const char *path, uint64_t *left, struct ht_map *out,
                                              struct hearth_error *err);
 void ht_map_close(struct ht_map *m); // accepts a zeroed one; zeroes it
 // Whether the memory that p points into is none of the cache of a file, and so not available to

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 
@@ -66,9 +67,13 @@ void *ht_pages_alloc(size_t n_bytes) {
         if (n_front) munmap(p, n_front);
         munmap(p + n_front + n, n_over - n_front);
         p += n_front;
-        madvise(p, n, MADV_HUGEPAGE);
+        ht_pages_prefer_large(p, n);
     }
     return p;
+}
+
+void ht_pages_prefer_large(void *p, size_t n_bytes) {
+    if (sysconf(_SC_PAGESIZE) == 4096) madvise(p, n_bytes, MADV_HUGEPAGE);
 }
 
 bool ht_pages_touch(void *p, size_t n_bytes) {

@@ -25,6 +25,9 @@ HT_MUST_CHECK char *ht_strndup(const char *s, size_t n);
 // Large zeroed memory straight from the OS (mmap; 2 MB pages are asked for), for scratch and KV:
 // pages that are never touched cost nothing. Counted by the test allocator as well.
 HT_MUST_CHECK void *ht_pages_alloc(size_t n_bytes);
+// Asks for large pages where they have 2 MB: those of systems with pages of 16 or 64 KB have 32 or
+// 512, and would be cleared whole for a few bytes. Only advice.
+void ht_pages_prefer_large(void *p, size_t n_bytes);
 // Takes all of a fresh block from the system now instead of as it is first written. false: the
 // system has too little.
 HT_MUST_CHECK bool ht_pages_touch(void *p, size_t n_bytes);

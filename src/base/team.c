@@ -59,10 +59,12 @@ static void relax(void) {
 }
 
 void ht_team_spin(unsigned turn) {
-    if (turn % 1024 == 1023)
-        sched_yield(); // the other thread may want this core
-    else
+    if (turn % 1024 != 1023)
         relax();
+    else if (turn < 1024 * 64)
+        sched_yield(); // the other thread may want this core
+    else               // and get it from one of a real-time policy, too
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {

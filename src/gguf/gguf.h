@@ -57,9 +57,10 @@ struct ht_gguf; // one file, or all parts of a split one
 
 HT_MUST_CHECK enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out,
                                               struct hearth_error *err);
-// The same, with all parts read into memory instead of mapped (ht_map_copy).
-HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, struct ht_gguf **out,
-                                                   struct hearth_error *err);
+// The same, with all parts read into memory instead of mapped (ht_map_copy). E_NOMEM where they
+// take more than `available` bytes together.
+HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available,
+                                                   struct ht_gguf **out, struct hearth_error *err);
 // Over bytes the caller keeps, at a multiple of 4 where a model is to run on them. name appears in
 // messages.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_bytes(const void *data, size_t n_bytes,

@@ -13,7 +13,7 @@ static enum hearth_status open_part(struct ht_gguf *g, const char *path, struct 
                                     struct hearth_error *err) {
     struct ht_arena *a = &g->arena;
     enum hearth_status s =
-        g->copy ? ht_map_copy(path, &part->map, err) : ht_map_open(path, &part->map, err);
+        g->copy ? ht_map_copy(path, &g->left, &part->map, err) : ht_map_open(path, &part->map, err);
     if (s) return s;
     part->data = part->map.data;
     part->len = part->map.len;
@@ -161,12 +161,13 @@ static enum hearth_status create(struct ht_gguf **out, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-static enum hearth_status open_path(const char *path, bool copy, struct ht_gguf **out,
-                                    struct hearth_error *err) {
+static enum hearth_status open_path(const char *path, bool copy, uint64_t left,
+                                    struct ht_gguf **out, struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     enum hearth_status s = create(&g, err);
     if (s) return s;
     g->copy = copy;
+    g->left = left;
     s = open_part(g, path, &g->parts[0], err);
     if (!s) s = open_siblings(g, err);
     if (!s) s = merge_tensors(g, err);
@@ -180,12 +181,12 @@ static enum hearth_status open_path(const char *path, bool copy, struct ht_gguf 
 }
 
 enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct hearth_error *err) {
-    return open_path(path, false, out, err);
+    return open_path(path, false, 0, out, err);
 }
 
-enum hearth_status ht_gguf_open_copy(const char *path, struct ht_gguf **out,
+enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available, struct ht_gguf **out,
                                      struct hearth_error *err) {
-    return open_path(path, true, out, err);
+    return open_path(path, true, available, out, err);
 }
 
 static enum hearth_status open_bytes(struct ht_gguf *g, const void *data, size_t n_bytes,

@@ -450,11 +450,15 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
         code = errno;
     }
     if (s == HEARTH_E_IO) s = fail_io(err, tmp, "cannot be written", code);
-    if (!s && rename(tmp, path) != 0) s = fail_io(err, path, "cannot be replaced", errno);
-    if (s)
+    if (s) {
         unlink(tmp);
-    else
+    } else if (rename(tmp, path) != 0) { // a mount point, somebody else's: the work is kept
+        char text[128];
+        s = ht_fail(err, HEARTH_E_IO, "%s: cannot be replaced: %s; the file is complete in %s",
+                    path, ht_error_text(errno, text, sizeof text), tmp);
+    } else {
         sync_folder(path);
+    }
     return s;
 }
 

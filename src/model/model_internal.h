@@ -39,6 +39,9 @@ struct ht_build {
     uint32_t logits;
 };
 
+// The largest width of anything: products of two fit 64 bits.
+#define HT_MAX_WIDTH (1u << 24)
+
 struct ht_arch {
     const char *name; // general.architecture
     // Common hyper-parameters are read and checked; reads its own, binds, appends every step.
@@ -46,8 +49,6 @@ struct ht_arch {
 };
 
 // The table of archs.c; NULL if there is no such architecture.
-#define HT_MAX_WIDTH (1u << 24)
-
 const struct ht_arch *ht_arch_find(const char *name, size_t len);
 
 // An architecture's file in arch/ defines its build functions here.

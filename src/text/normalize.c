@@ -113,8 +113,8 @@ static enum hearth_status canonical_order(struct ht_encoder *e, size_t n) {
 
 static enum hearth_status text_append(struct ht_encoder *e, const char *p, size_t n) {
     enum hearth_status st = HEARTH_OK;
-    if (n >
-        INT32_MAX - e->n_text) // e->n_text is no more: nine characters have three times the bytes
+    // NFC can treble the bytes of a text (nine characters do).
+    if (n > INT32_MAX - e->n_text)
         return ht_fail(e->err, HEARTH_E_ARG,
                        "the text has more than %d bytes in NFC, which is more than can be encoded",
                        INT32_MAX);

@@ -7,8 +7,8 @@
 
 static const char key_model[] = "tokenizer.ggml.model", key_pre[] = "tokenizer.ggml.pre";
 
-// A special token's id; *out stays where the key is absent, and becomes -1 where the file says that
-// there is none (-1, or all ones).
+// A special token's id; *out stays where the key is absent, or says what is no token and is not
+// needed, and becomes -1 where the file says that there is none (-1, or all ones).
 static enum hearth_status read_id(const struct ht_gguf *g, const char *key, bool is_needed,
                                   int32_t n_vocab, int32_t *out, struct hearth_error *err) {
     const struct ht_gguf_kv *kv = ht_gguf_find(g, key);
@@ -53,15 +53,18 @@ static enum hearth_status read_ids(const struct ht_gguf *g, struct ht_tokenizer 
     t->unk = spm ? 0 : -1;
     struct {
         const char *key;
+        bool is_needed;
         int32_t *id;
     } keys[] = {
-        {"tokenizer.ggml.bos_token_id", &t->bos},     {"tokenizer.ggml.eos_token_id", &t->eos},
-        {"tokenizer.ggml.unknown_token_id", &t->unk}, {"tokenizer.ggml.eot_token_id", &eot},
-        {"tokenizer.ggml.eom_token_id", &eom},
+        {"tokenizer.ggml.bos_token_id", true, &t->bos},
+        {"tokenizer.ggml.eos_token_id", true, &t->eos},
+        {"tokenizer.ggml.unknown_token_id", false, &t->unk},
+        {"tokenizer.ggml.eot_token_id", false, &eot},
+        {"tokenizer.ggml.eom_token_id", false, &eom},
     };
     enum hearth_status st = HEARTH_OK;
     for (size_t i = 0; !st && i < sizeof(keys) / sizeof(*keys); i++)
-        st = read_id(g, keys[i].key, i < 2, n, keys[i].id, err);
+        st = read_id(g, keys[i].key, keys[i].is_needed, n, keys[i].id, err);
     if (st) return st;
     ht_special_mark_ends(&t->v);
     const int32_t ends[] = {t->eos, eot, eom};

@@ -50,8 +50,8 @@ static uint64_t get(void) {
 static void put(uint64_t v) {
     __asm__ volatile("msr fpcr, %0" ::"r"(v));
 }
-// To nearest; up, down, to zero; flushing; default NaN.
-static const uint64_t settings[] = {0, 1u << 22, 2u << 22, 3u << 22, 1u << 24, 1u << 25};
+// To nearest; up, down, to zero; flushing; default NaN; another format of 16 bits.
+static const uint64_t settings[] = {0, 1u << 22, 2u << 22, 3u << 22, 1u << 24, 1u << 25, 1u << 26};
 #else
 static uint64_t get(void) {
     return (uint64_t)fegetround();

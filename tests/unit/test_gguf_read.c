@@ -503,11 +503,14 @@ static void test_split(void **state) {
     }
     char path[256];
     snprintf(path, sizeof(path), "%s/%s", folder, names[1]);
-    if (ht_gguf_open_copy(path, &g, &err)) fail_msg("%s", err.message);
+    if (ht_gguf_open_copy(path, n_bytes, &g, &err)) fail_msg("%s", err.message);
     assert_int_equal(ht_gguf_n_parts(g), 3);
     assert_int_equal(ht_gguf_find_tensor(g, "b.weight")->data[0], 2);
     assert_int_equal(ht_gguf_taken_bytes(g), ht_gguf_file_bytes(g));
     ht_gguf_close(g);
+    g = NULL;
+    assert_int_equal(ht_gguf_open_copy(path, n_bytes - 1, &g, &err), HEARTH_E_NOMEM); // of all
+    assert_null(g);
     fail_each_allocation(names[1]);
     g = NULL;
     make_part(&o, 2, 3, 2, "a.weight");

@@ -247,6 +247,33 @@ static void test_refusals(void **state) {
     refuse(tensor_long, HEARTH_E_ARG, "tensor name");
 }
 
+// A folder comes where the file was to go, when all is written: that stays under its first name.
+static bool take_place(void *user, uint64_t done, uint64_t total) {
+    if (done == total) (void)!mkdir(user, 0777);
+    return true;
+}
+
+static void test_place_taken(void **state) {
+    (void)state;
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    struct ht_gguf *g;
+    char to[128], tmp[160];
+    snprintf(to, sizeof to, "%s/taken.gguf", folder);
+    snprintf(tmp, sizeof tmp, "%s.tmp", to);
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    put_all(w);
+    ht_gguf_writer_watch(w, take_place, to);
+    assert_int_equal(ht_gguf_writer_finish(w, to, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "cannot be replaced"));
+    assert_non_null(strstr(err.message, "the file is complete in "));
+    ht_gguf_writer_destroy(w);
+    assert_int_equal(ht_gguf_open(tmp, &g, &err), HEARTH_OK);
+    ht_gguf_close(g);
+    assert_int_equal(unlink(tmp), 0);
+    assert_int_equal(rmdir(to), 0);
+}
+
 static void test_no_place(void **state) {
     (void)state;
     struct hearth_error err;
@@ -323,8 +350,9 @@ static void test_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_exact_bytes),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_no_place),
-        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_place_taken),
+        cmocka_unit_test(test_no_place),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -106,7 +106,7 @@ static void expect_refused(const char *path, const char *part) {
     assert_ptr_equal(m.data, (const uint8_t *)1); // untouched
     if (!strstr(err.message, path) || !strstr(err.message, part)) fail_msg("%s", err.message);
     err.message[0] = 0;
-    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_E_IO);
+    assert_int_equal(ht_map_copy(path, &(uint64_t){UINT64_MAX}, &m, &err), HEARTH_E_IO);
     assert_ptr_equal(m.data, (const uint8_t *)1);
     if (!strstr(err.message, path) || !strstr(err.message, part)) fail_msg("%s", err.message);
 }
@@ -179,7 +179,7 @@ static void test_map_copies(void **state) {
     snprintf(path, sizeof path, "%s/data", dir);
     struct ht_map m, mapped;
     struct hearth_error err;
-    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_map_copy(path, &(uint64_t){UINT64_MAX}, &m, &err), HEARTH_OK);
     assert_int_equal(m.len, n);
     assert_true(m.resident);
     write_text("data", "other");
@@ -193,13 +193,26 @@ static void test_map_copies(void **state) {
 
     write_text("data", "a few bytes");
     assert_int_equal(ht_map_open(path, &mapped, &err), HEARTH_OK);
-    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_map_copy(path, &(uint64_t){UINT64_MAX}, &m, &err), HEARTH_OK);
     assert_int_equal(m.len, mapped.len);
     assert_memory_equal(m.data, mapped.data, m.len);
     ht_map_large_bytes(&m, &n_large); // less than one
     assert_int_equal(n_large, 0);
     ht_map_close(&m);
     ht_map_close(&mapped);
+
+    // No more than there is memory for.
+    uint64_t left;
+    snprintf(path, sizeof path, "%s/data", dir);
+    left = 1000;
+    assert_int_equal(ht_map_copy(path, &left, &m, &err), HEARTH_OK);
+    assert_int_equal(left, 1000 - m.len);
+    size_t n_data = m.len;
+    ht_map_close(&m);
+    left = n_data - 1;
+    assert_int_equal(ht_map_copy(path, &left, &m, &err), HEARTH_E_NOMEM);
+    assert_int_equal(left, n_data - 1);
+    assert_non_null(strstr(err.message, "a copy takes"));
 
     // Longer than what is read at once: a hole, and a few bytes behind it.
     enum { FAR = 65 << 20 };
@@ -209,7 +222,7 @@ static void test_map_copies(void **state) {
     assert_non_null(f);
     assert_int_equal(fwrite("the end", 1, 7, f), 7);
     fclose(f);
-    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_map_copy(path, &(uint64_t){UINT64_MAX}, &m, &err), HEARTH_OK);
     assert_int_equal(m.len, FAR + 7);
     assert_memory_equal(m.data, "a few bytes", 12);
     assert_memory_equal(m.data + FAR, "the end", 7);
@@ -217,7 +230,7 @@ static void test_map_copies(void **state) {
 
     write_text("empty", "");
     snprintf(path, sizeof path, "%s/empty", dir);
-    assert_int_equal(ht_map_copy(path, &m, &err), HEARTH_OK);
+    assert_int_equal(ht_map_copy(path, &(uint64_t){UINT64_MAX}, &m, &err), HEARTH_OK);
     assert_true(!m.data && m.len == 0);
     assert_false(ht_map_large_bytes(&m, &n_large));
     ht_map_close(&m);

@@ -60,6 +60,14 @@ struct ht_peak_part { // memory that is read in a pass
 double ht_peak_read(struct ht_team *team, enum ht_cpu_level level, const struct ht_peak_part *parts,
                     size_t n_parts, uint32_t budget_ms);
 
+// UNROLL's 16 turns of gcc would leave more sums than that in memory.
+#if defined(__clang__)
+#define PEAK_UNROLL UNROLL
+#else
+#define PEAK_UNROLL _Pragma("GCC unroll 32")
+#endif
+_Static_assert(HT_PEAK_SUMS <= 32, "PEAK_UNROLL");
+
 // A loop of struct ht_peak_kernels: HT_PEAK_SUMS independent sums of `type`, each increased by
 // step(sum, x, y). To the compiler x is something else each time, and no sum what another is; reg
 // is the constraint of a vector register in asm.
@@ -68,19 +76,19 @@ double ht_peak_read(struct ht_team *team, enum ht_cpu_level level, const struct 
         type sum[HT_PEAK_SUMS];                                                                    \
         operand x = value, y = value;                                                              \
         __asm__ volatile("" : "+" reg(y));                                                         \
-        UNROLL                                                                                     \
+        PEAK_UNROLL                                                                                \
         for (int i = 0; i < HT_PEAK_SUMS; i++) {                                                   \
             sum[i] = zero;                                                                         \
             __asm__ volatile("" : "+" reg(sum[i]));                                                \
         }                                                                                          \
         for (; n > 0; n--) {                                                                       \
-            UNROLL                                                                                 \
+            PEAK_UNROLL                                                                            \
             for (int i = 0; i < HT_PEAK_SUMS; i++) {                                               \
                 __asm__ volatile("" : "+" reg(x));                                                 \
                 sum[i] = step(sum[i], x, y);                                                       \
             }                                                                                      \
         }                                                                                          \
-        UNROLL                                                                                     \
+        PEAK_UNROLL                                                                                \
         for (int i = 0; i < HT_PEAK_SUMS; i++) __asm__ volatile("" ::reg(sum[i]));                 \
     }
 

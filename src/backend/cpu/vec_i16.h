@@ -82,11 +82,16 @@ static INLINE void turn_block(const int16_t *from, size_t stride, uint32_t n, in
     row x[V_TURN], y[V_TURN];
     UNROLL for (uint32_t i = 0; i < V_TURN; i++) x[i] =
         *(const row *)(const void *)(from + (i < n ? i : n - 1) * stride);
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else // which gcc 11 has not yet
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (row){__VA_ARGS__})
+#endif
 #define CHANGE(x, y, half, low, high)                                                              \
     UNROLL for (int i = 0; i < V_TURN; i++) {                                                      \
         const int o = i & ~(half);                                                                 \
-        y[i] = i & (half) ? __builtin_shufflevector(x[o], x[o + (half)], high)                     \
-                          : __builtin_shufflevector(x[o], x[o + (half)], low);                     \
+        y[i] =                                                                                     \
+            i & (half) ? SHUFFLE(x[o], x[o + (half)], high) : SHUFFLE(x[o], x[o + (half)], low);   \
     }
 #define LANES_OF(...) __VA_ARGS__
 #if V_TURN == 16
@@ -103,6 +108,7 @@ static INLINE void turn_block(const int16_t *from, size_t stride, uint32_t n, in
     CHANGE(y, x, 1, LANES_OF(0, 4, 2, 6), LANES_OF(1, 5, 3, 7))
 #endif
 #undef CHANGE
+#undef SHUFFLE
 #undef LANES_OF
     UNROLL for (int i = 0; i < V_TURN; i++) * (row *)(void *)(to + i * 2 * HT_LANES) = x[i];
 }
