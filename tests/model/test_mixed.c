@@ -392,7 +392,7 @@ static void check_room(const struct tiny_edit *edits, uint32_t n_experts, uint32
                           .kv_type = HEARTH_KV_F32};
     struct ht_backend_options o = {.n_threads = 1};
     struct ht_backend *b;
-    struct ht_prepared *prepared;
+    struct ht_prepared *prepared = NULL;
     if (ht_backend_cpu.open(&o, &b, &err) ||
         ht_backend_cpu.prepare(b, &p.plan[0], &l, &prepared, &err))
         fail_msg("%s", err.message);
