@@ -67,7 +67,7 @@ enum ht_op {
     // in0, w0: [head_dim]; u.norm.{eps, head_dim}
     HT_OP_HEAD_NORM,
     // rotates pairs of the first n_rot elements of each head by pos * inv_freq[i]:
-    //   (x_a, x_b) -> (x_a cos - x_b sin, x_a sin + x_b cos) * mscale
+    //   (x_a, x_b) -> (x_a cos - x_b sin, x_a sin + x_b cos) * mscale * far(pos)
     // elements past n_rot are copied. in0; u.rope
     HT_OP_ROPE,
     // writes K (in0) and V (in1) rows of this batch into the pages of their sequences; u.attn
@@ -107,6 +107,9 @@ struct ht_rope {
     uint32_t n_rot;         // even, <= head_dim
     const double *inv_freq; // [n_rot / 2] radians a position
     float mscale;           // multiplies cos and sin (YaRN's attention factor), else 1
+    // far(pos) = 1 + far_beta * ln(1 + floor(pos / far_period)); far_beta 0: 1 everywhere
+    float far_beta;
+    uint32_t far_period; // positions, not 0 where far_beta is not
 };
 
 struct ht_step {

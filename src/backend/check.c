@@ -80,6 +80,9 @@ static enum hearth_status check_rope(const struct ht_plan *p, uint32_t i,
     if (r->n_rot == 0 || r->n_rot % 2 != 0 || !r->inv_freq || !isfinite(r->mscale))
         return ht_fail(err, HEARTH_E_ARG, "plan rope %" PRIu32 ": n_rot %" PRIu32 ", mscale %g", i,
                        r->n_rot, (double)r->mscale);
+    if (!isfinite(r->far_beta) || (r->far_beta != 0 && r->far_period == 0))
+        return ht_fail(err, HEARTH_E_ARG, "plan rope %" PRIu32 ": far_beta %g, far_period %" PRIu32,
+                       i, (double)r->far_beta, r->far_period);
     for (uint32_t k = 0; k < r->n_rot / 2; k++)
         if (!(fabs(r->inv_freq[k]) < 128)) // 2^32 positions stay below 2^40 radians
             return ht_fail(err, HEARTH_E_ARG, "plan rope %" PRIu32 ": frequency %" PRIu32 " is %g",

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "backend/backend.h"
+
 static float float_from_bits(uint32_t u) {
     float f;
     memcpy(&f, &u, sizeof f);
@@ -136,6 +138,21 @@ static float fold_sum(float *lane) {
     for (int half = HT_LANES / 2; half > 0; half /= 2)
         for (int j = 0; j < half; j++) lane[j] = lane[j] + lane[j + half];
     return lane[0];
+}
+
+double ht_ln(uint32_t n) {
+    int e;
+    double m = frexp(n, &e);
+    if (m < M_SQRT1_2) m *= 2, e--;
+    double s = (m - 1) / (m + 1), q = 1.0 / 23;
+    for (int k = 21; k > 0; k -= 2) q = q * (s * s) + 1.0 / k;
+    return e * M_LN2 + 2 * s * q;
+}
+
+double ht_rope_magnitude(const struct ht_rope *rope, uint32_t pos) {
+    double m = (double)rope->mscale;
+    if (rope->far_beta == 0) return m;
+    return m * (1 + (double)rope->far_beta * ht_ln(1 + pos / rope->far_period));
 }
 
 float ht_sum16(const float *x, uint32_t n) {

@@ -20,7 +20,8 @@
 // in the place of x, and y = fma(d * r, w, b) where it has a bias. Where sum_sq16 is not below
 // infinity, r is NaN (ht_norm_factor).
 //
-// Rotation: y_a = fma(x_a, cos, x_b * -sin), y_b = fma(x_b, cos, x_a * sin).
+// Rotation: y_a = fma(x_a, cos, x_b * -sin), y_b = fma(x_b, cos, x_a * sin); cos and sin are
+// multiplied by ht_rope_magnitude in double, then rounded.
 //
 // Attention (cpu): per query row, positions in segments of 512 of tiles of 64, both at multiples of
 // their length, in order. In a segment, from m = -inf, l[16] = 0, acc = 0; per tile, over the
@@ -57,6 +58,8 @@
 
 #include <math.h>
 #include <stdint.h>
+
+struct ht_rope;
 
 #define HT_LANES 16
 
@@ -171,6 +174,14 @@ float ht_gelu_erff(float x);
 #define HT_COS_C12      0x1.1ee9f10ef9b9bp-29
 #define HT_COS_C14      -0x1.8fb108f83b844p-37
 void ht_sincos(double x, double *sin_x, double *cos_x);
+
+// ln n of a whole number above 0, within 2^-52 of itself: n = m 2^e, m from sqrt(1/2) to sqrt(2),
+// s = (m - 1) / (m + 1); q = 1 / 23; q = q * s^2 + 1 / k for k = 21, 19, ... 1;
+// result = e * ln 2 + 2 s q
+double ht_ln(uint32_t n);
+
+// What a rotation at this position is multiplied by: mscale * far(pos) of backend.h.
+double ht_rope_magnitude(const struct ht_rope *rope, uint32_t pos);
 
 // Reductions over a row, in the order at the top. A lane's maximum is x > lane ? x : lane.
 float ht_sum16(const float *x, uint32_t n);    // in the order above

@@ -124,6 +124,9 @@ static void print_params(const struct ht_plan *p, const struct ht_step *s, struc
                       s->u.rope.n_heads, s->u.rope.head_dim, r->n_rot,
                       s->u.rope.pairing == HT_ROPE_HALVES ? "halves" : "adjacent pairs");
         if (r->mscale != 1) ht_buf_printf(b, ", mscale %g", (double)r->mscale);
+        if (r->far_beta != 0)
+            ht_buf_printf(b, ", times 1 + %g ln(1 + floor(pos / %" PRIu32 "))", (double)r->far_beta,
+                          r->far_period);
         break;
     }
     case HT_OP_ATTENTION:

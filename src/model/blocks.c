@@ -51,10 +51,10 @@ uint32_t ht_block_attention(struct ht_build *b, const struct ht_attn_spec *spec,
         t[1] = ht_add_head_norm(b, "attn_k_norm", t[1],
                                 ht_bind_vector(b, "attn_k_norm.weight", b->hp.head_dim));
     }
-    if (spec->rope != HT_NONE) {
-        t[0] = ht_add_rope(b, "attn_q_rope", t[0], spec->rope, spec->pairing);
-        t[1] = ht_add_rope(b, "attn_k_rope", t[1], spec->rope, spec->pairing);
-    }
+    if (spec->rope_q != HT_NONE)
+        t[0] = ht_add_rope(b, "attn_q_rope", t[0], spec->rope_q, spec->pairing);
+    if (spec->rope_k != HT_NONE)
+        t[1] = ht_add_rope(b, "attn_k_rope", t[1], spec->rope_k, spec->pairing);
     uint32_t y = ht_add_attention(b, "attn", t[0], t[1], t[2]);
     if (b->layer + 1 == b->hp.n_layers) { // from here on nothing looks at other tokens
         y = ht_add_select(b, "attn_selected", y);

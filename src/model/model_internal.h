@@ -86,6 +86,11 @@ void ht_refuse_window(struct ht_build *b);
 // elements of the file's tensor `factors` where that is not NULL and the file has it. Returns the
 // rope's id.
 uint32_t ht_build_rope(struct ht_build *b, const char *factors);
+// The rope of queries whose scores grow with their position: `rope`, which rotates whole heads,
+// times 1 + beta ln(1 + floor(pos / period)), beta being attention.temperature_scale and period
+// rope.scaling.original_context_length (without one, the training context). `rope` itself where the
+// file has no such scale.
+uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope);
 
 // ---- weights (build.c): name -> expected shape -> tensor. Names get the layer's prefix.
 
@@ -137,7 +142,7 @@ uint32_t ht_add_moe(struct ht_build *b, const char *name, uint32_t x, uint32_t s
 // ---- blocks that architectures share (blocks.c)
 
 struct ht_attn_spec {
-    uint32_t rope; // HT_NONE: none
+    uint32_t rope_q, rope_k; // HT_NONE: none
     enum ht_rope_pairing pairing;
     bool qk_norm; // RMS norm of each head of q and k before the rotation
     bool biased;  // every matrix has a bias; else it may have one

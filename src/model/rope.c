@@ -171,6 +171,28 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
     if (p.yarn && p.yarn_attn_factor > 1) mscale = (double)p.yarn_attn_factor;
     if (p.yarn && p.yarn_attn_factor > 0 && p.yarn_attn_factor < 1)
         mscale *= (double)p.yarn_attn_factor;
-    struct ht_rope r = {p.n_rot, freq, (float)(mscale * (double)p.attn_factor)};
+    struct ht_rope r = {
+        .n_rot = p.n_rot, .inv_freq = freq, .mscale = (float)(mscale * (double)p.attn_factor)};
+    return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
+}
+
+uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope) {
+    float beta = 0;
+    uint32_t period = 0;
+    ht_key_f32(b, "attention.temperature_scale", false, &beta);
+    ht_key_u32(b, "rope.scaling.original_context_length", false, &period);
+    if (b->status || beta == 0) return rope;
+    struct ht_rope r = b->ropes[rope];
+    r.far_beta = beta;
+    r.far_period = period > 0 ? period : b->hp.n_ctx_train;
+    if (!(beta > 0 && beta <= 64))
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "metadata key %s.attention.temperature_scale is %g, expected 0 to 64",
+                      b->arch, (double)beta);
+    if (r.n_rot != b->hp.head_dim)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s.attention.temperature_scale with heads of %" PRIu32
+                      " elements of which %" PRIu32 " rotate is not supported",
+                      b->arch, b->hp.head_dim, r.n_rot);
     return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
 }

@@ -50,9 +50,14 @@ static const struct bad_case bad_cases[] = {
      HEARTH_E_UNSUPPORTED,
      "each expert is a tensor of its own (blk.1.ffn_gate.0.weight)"},
     {"mistral3",
-     {{TINY_F32, "mistral3.attention.temperature_scale", .f = 0.1f}},
+     {{TINY_F32, "mistral3.attention.temperature_scale", .f = -0.1f}},
+     FORMAT,
+     "mistral3.attention.temperature_scale is -0.1, expected 0 to 64"},
+    {"mistral3",
+     {{TINY_F32, "mistral3.attention.temperature_scale", .f = 0.1f},
+      {TINY_U32, "mistral3.rope.dimension_count", .u = 6}},
      HEARTH_E_UNSUPPORTED,
-     "mistral3.attention.temperature_scale is 0.1"},
+     "with heads of 8 elements of which 6 rotate"},
     {"llama",
      {{TINY_U32, "llama.block_count", .u = 0}},
      FORMAT,
@@ -573,7 +578,7 @@ static void test_rope_factors(void **state) {
     unload(&l);
 }
 
-// The plan of mistral3 is llama's.
+// The plan of mistral3 is llama's, where its queries do not grow.
 static void test_mistral3(void **state) {
     (void)state;
     struct ht_buf text[2];
@@ -679,6 +684,45 @@ static void test_window(void **state) {
     unload(&b);
 }
 
+// In one layer, the last position's scores are all of its query's, so one that grows is one whose
+// scores are multiplied by as much: 1 + 0.5 ln(1 + floor(39 / 8)), and of the training context, 64,
+// nothing.
+static void test_far_queries(void **state) {
+    (void)state;
+    struct tiny_edit edits[] = {{TINY_U32, "mistral3.block_count", .u = 1},
+                                {TINY_DROP_TENSOR, "blk.1.attn_norm.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.attn_q.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.attn_k.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.attn_v.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.attn_output.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.ffn_norm.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.ffn_gate.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.ffn_up.weight"},
+                                {TINY_DROP_TENSOR, "blk.1.ffn_down.weight"},
+                                {TINY_F32, "mistral3.attention.temperature_scale", .f = 0.5f},
+                                {TINY_U32, "mistral3.rope.scaling.original_context_length", .u = 8},
+                                {.kind = TINY_END}};
+    struct loaded a = load("mistral3", edits, NULL), b, c;
+    edits[11].kind = TINY_END;
+    b = load("mistral3", edits, NULL);
+    edits[10].kind = TINY_END;
+    c = load("mistral3", edits, NULL);
+    float grown = last_logit(ht_model_plan(a.m), 3), same = last_logit(ht_model_plan(b.m), 3);
+    struct ht_plan p = *ht_model_plan(c.m);
+    assert_true(same == last_logit(&p, 3) && grown != same);
+    struct ht_step *steps = malloc(p.n_steps * sizeof *steps);
+    assert_non_null(steps);
+    memcpy(steps, p.steps, p.n_steps * sizeof *steps);
+    for (uint32_t i = 0; i < p.n_steps; i++)
+        if (steps[i].op == HT_OP_ATTENTION) steps[i].u.attn.scale *= 1 + 0.5f * logf(5);
+    p.steps = steps;
+    float want = last_logit(&p, 3);
+    if (!(fabsf(grown - want) < 1e-3f * fabsf(grown - same)))
+        fail_msg("%.9g, expected %.9g", (double)grown, (double)want);
+    free(steps);
+    unload(&a), unload(&b), unload(&c);
+}
+
 static void test_plan_prints(void **state) {
     (void)state;
     struct loaded l = load("qwen3", NULL, NULL);
@@ -712,6 +756,7 @@ int main(void) {
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_rope_yarn),
         cmocka_unit_test(test_mistral3),
+        cmocka_unit_test(test_far_queries),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_plan_prints),
     };

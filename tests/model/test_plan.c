@@ -151,6 +151,9 @@ static void rope_id(struct copy *c) {
 static void rope_odd(struct copy *c) {
     c->ropes[0].n_rot = 7;
 }
+static void rope_far(struct copy *c) {
+    c->ropes[0].far_beta = 0.1f;
+}
 static void rope_wide(struct copy *c) {
     step(c, HT_OP_ROPE)->u.rope.head_dim = 4;
 }
@@ -254,6 +257,7 @@ static const struct {
     {extra_weight, "weight 2 has no output"},
     {rope_id, "rope id out of range"},
     {rope_odd, "n_rot 7"},
+    {rope_far, "far_beta 0.1, far_period 0"},
     {rope_wide, "expected 4 heads of 4"},
     {rope_wider, "rotates 8 of a head's 4"},
     {no_append, "no kv_append of layer 0 before it"},

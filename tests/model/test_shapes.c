@@ -16,18 +16,19 @@ enum { BUSIEST = 3 }; // of the ways below
 enum { DIM = 32, FFN = 64, N_LAYERS = 2, N_VOCAB = 96, N_TOKENS = 40, N_LONG = 600 };
 
 struct shape {
-    const char *arch; // llama, or qwen3, which normalises queries and keys
+    const char *arch; // llama, qwen3, which normalises queries and keys, or mistral3, whose queries
+                      // grow every eight positions
     uint32_t n_heads, n_kv, head_dim;
     uint32_t n_rot, n_ffn; // 0: the whole head, FFN
 };
 
 static const struct shape shapes[] = {
-    {"qwen3", 14, 2, 64, 0, 0},    {"llama", 7, 1, 80, 0, 0},   {"llama", 28, 4, 32, 0, 0},
-    {"qwen3", 16, 8, 32, 0, 0},    {"llama", 12, 12, 64, 0, 0}, {"llama", 25, 25, 8, 0, 0},
-    {"qwen3", 20, 20, 32, 0, 0},   {"llama", 9, 3, 96, 0, 0},   {"llama", 5, 1, 256, 0, 0},
-    {"qwen3", 32, 1, 32, 0, 0},    {"llama", 6, 2, 100, 0, 0},  {"llama", 10, 5, 64, 0, 0},
-    {"llama", 4, 2, 32, 16, 33},   {"qwen3", 3, 3, 66, 20, 95}, {"llama", 8, 2, 48, 2, 97},
-    {"qwen3", 4, 1, 512, 510, 31},
+    {"qwen3", 14, 2, 64, 0, 0},    {"llama", 7, 1, 80, 0, 0},    {"llama", 28, 4, 32, 0, 0},
+    {"qwen3", 16, 8, 32, 0, 0},    {"llama", 12, 12, 64, 0, 0},  {"llama", 25, 25, 8, 0, 0},
+    {"qwen3", 20, 20, 32, 0, 0},   {"llama", 9, 3, 96, 0, 0},    {"llama", 5, 1, 256, 0, 0},
+    {"qwen3", 32, 1, 32, 0, 0},    {"llama", 6, 2, 100, 0, 0},   {"llama", 10, 5, 64, 0, 0},
+    {"llama", 4, 2, 32, 16, 33},   {"qwen3", 3, 3, 66, 20, 95},  {"llama", 8, 2, 48, 2, 97},
+    {"qwen3", 4, 1, 512, 510, 31}, {"mistral3", 8, 2, 32, 0, 0},
 };
 
 // ---- models
@@ -69,6 +70,11 @@ static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens
     set(&e, s->arch, "context_length", N_LONG);
     if (window > 0) set(&e, s->arch, "attention.sliding_window", window);
     if (s->n_rot > 0) set(&e, s->arch, "rope.dimension_count", s->n_rot);
+    if (strcmp(s->arch, "mistral3") == 0) {
+        set(&e, s->arch, "rope.scaling.original_context_length", 8);
+        e.list[e.n++] =
+            (struct tiny_edit){TINY_F32, "mistral3.attention.temperature_scale", .f = 0.5f};
+    }
     uint32_t n_ffn = s->n_ffn > 0 ? s->n_ffn : FFN;
     set(&e, s->arch, "feed_forward_length", n_ffn);
     for (int l = 0; l < N_LAYERS; l++) {

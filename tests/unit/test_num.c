@@ -141,6 +141,18 @@ static void test_sincos(void **state) {
     assert_true(worst < 1e-15);
 }
 
+static void test_log(void **state) {
+    (void)state;
+    double worst = 0;
+    assert_true(ht_ln(1) == 0);
+    for (uint64_t n = 2; n <= UINT32_MAX; n += n < 5000 ? 1 : n / 997) {
+        double want = log((double)n), e = fabs(ht_ln((uint32_t)n) / want - 1);
+        if (!(e <= worst)) worst = e;
+    }
+    print_message("log        at most %.3g off\n", worst);
+    assert_true(worst < 0x1p-51);
+}
+
 static float slow_lane_sum(const float *x, uint32_t n, int lane, int square) {
     float s = 0;
     for (uint32_t i = (uint32_t)lane; i < n; i += 16) s = square ? fmaf(x[i], x[i], s) : s + x[i];
@@ -260,6 +272,7 @@ int main(void) {
         cmocka_unit_test(test_exp_monotone), cmocka_unit_test(test_sincos),
         cmocka_unit_test(test_reductions),   cmocka_unit_test(test_i16_rows),
         cmocka_unit_test(test_i16_odd_rows), cmocka_unit_test(test_i16_weights),
+        cmocka_unit_test(test_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,19 +128,19 @@ static void run_prep(struct ht_prepared *p, const struct ht_cpu_step *s, int thr
     }
 }
 
-// cos and sin of each token's position, times mscale, once for all layers. Laid out as the rope
-// kernels want them: n_rot values of each.
+// cos and sin of each token's position, times its magnitude, once for all layers. Laid out as the
+// rope kernels want them: n_rot values of each.
 static void run_rope_table(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     const struct ht_rope *rope = &p->c->plan->ropes[s->rope];
     uint32_t n = rope->n_rot, half = n / 2;
     struct range r = share(p, p->batch->n_tokens, 1, thread);
     for (size_t t = r.begin; t < r.end; t++) {
         float *c = ht_cpu_f32(p, s->out[0], thread) + t * 2 * n, *sn = c + n;
+        double m = ht_rope_magnitude(rope, p->batch->pos[t]);
         for (uint32_t i = 0; i < half; i++) {
             double sin_x, cos_x;
             ht_sincos((double)p->batch->pos[t] * rope->inv_freq[i], &sin_x, &cos_x);
-            float cf = (float)(cos_x * (double)rope->mscale);
-            float sf = (float)(sin_x * (double)rope->mscale);
+            float cf = (float)(cos_x * m), sf = (float)(sin_x * m);
             if (s->pairing == HT_ROPE_HALVES) {
                 c[i] = cf;
                 sn[i] = sf;

@@ -100,13 +100,14 @@ static void layer_norm(struct ht_prepared *r, const struct ht_step *s, uint32_t 
     }
 }
 
-// (x_a, x_b) -> (x_a cos - x_b sin, x_a sin + x_b cos) * mscale
+// (x_a, x_b) -> (x_a cos - x_b sin, x_a sin + x_b cos) * the magnitude at this position
 static void rope_head(const struct ht_rope *rope, enum ht_rope_pairing pairing, uint32_t pos,
                       const float *x, float *y) {
+    double m = ht_rope_magnitude(rope, pos);
     for (uint32_t i = 0; i < rope->n_rot / 2; i++) {
         uint32_t a = pairing == HT_ROPE_HALVES ? i : 2 * i;
         uint32_t b = pairing == HT_ROPE_HALVES ? i + rope->n_rot / 2 : 2 * i + 1;
-        double sn, cs, xa = (double)x[a], xb = (double)x[b], m = (double)rope->mscale;
+        double sn, cs, xa = (double)x[a], xb = (double)x[b];
         ht_sincos((double)pos * rope->inv_freq[i], &sn, &cs);
         y[a] = (float)((xa * cs - xb * sn) * m);
         y[b] = (float)((xa * sn + xb * cs) * m);

@@ -23,7 +23,7 @@ static uint32_t feed_forward(struct ht_build *b, uint32_t h) {
 
 void ht_arch_gpt2(struct ht_build *b) {
     ht_read_norm_eps(b, "attention.layer_norm_epsilon");
-    struct ht_attn_spec attn = {.rope = HT_NONE, .biased = true};
+    struct ht_attn_spec attn = {.rope_q = HT_NONE, .rope_k = HT_NONE, .biased = true};
     uint32_t x = ht_block_embed(b);
     uint32_t table = ht_bind_matrix(b, "position_embd.weight", b->hp.n_ctx_train, b->hp.dim);
     x = ht_add_pos(b, "embd_pos", x, table);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 // llama: Llama 1 to 3, Mistral, and mixtures of experts of that shape (Mixtral). mistral3: the same
-// (Mistral Small 3.1 and 3.2), but for models whose attention grows with the position (Ministral).
+// (Mistral Small 3.1 and 3.2), and queries that may grow with their position (Ministral 3).
 //   h = x + O attention(rope(Q n), rope(K n), V n),  n = rms_norm(x)
 //   x = h + ffn(rms_norm(h)),                        ffn: SwiGLU, or experts of SwiGLU
 // GGUF files hold Q and K with their rows permuted so that adjacent elements rotate together.
 #include "model/model_internal.h"
 
-void ht_arch_llama(struct ht_build *b) {
+static void build(struct ht_build *b, bool far) {
     ht_read_norm_eps(b, "attention.layer_norm_rms_epsilon");
     ht_read_experts(b);
     ht_read_window(b); // Mistral 7B v0.1: the same in every layer
     b->hp.expert_ffn_dim = b->hp.ffn_dim;
-    struct ht_attn_spec attn = {.rope = ht_build_rope(b, "rope_freqs.weight"),
+    uint32_t rope = ht_build_rope(b, "rope_freqs.weight");
+    struct ht_attn_spec attn = {.rope_q = far ? ht_build_far_rope(b, rope) : rope,
+                                .rope_k = rope,
                                 .pairing = HT_ROPE_ADJACENT};
     uint32_t x = ht_block_embed(b);
     for (b->layer = 0; b->layer < b->hp.n_layers && !b->status; b->layer++) {
@@ -27,12 +29,10 @@ void ht_arch_llama(struct ht_build *b) {
     ht_block_logits(b, ht_add_rms_norm(b, "output_norm", x, w));
 }
 
+void ht_arch_llama(struct ht_build *b) {
+    build(b, false);
+}
+
 void ht_arch_mistral3(struct ht_build *b) {
-    float scale = 0;
-    ht_key_f32(b, "attention.temperature_scale", false, &scale);
-    if (!b->status && scale != 0)
-        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "mistral3.attention.temperature_scale is %g, which is not supported",
-                      (double)scale);
-    ht_arch_llama(b);
+    build(b, true);
 }

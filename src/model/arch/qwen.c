@@ -11,8 +11,9 @@
 static void build(struct ht_build *b, bool qk_norm) {
     ht_read_norm_eps(b, "attention.layer_norm_rms_epsilon");
     ht_refuse_window(b); // some of these models have one in their upper layers only
+    uint32_t rope = ht_build_rope(b, NULL);
     struct ht_attn_spec attn = {
-        .rope = ht_build_rope(b, NULL), .pairing = HT_ROPE_HALVES, .qk_norm = qk_norm};
+        .rope_q = rope, .rope_k = rope, .pairing = HT_ROPE_HALVES, .qk_norm = qk_norm};
     uint32_t x = ht_block_embed(b);
     for (b->layer = 0; b->layer < b->hp.n_layers && !b->status; b->layer++) {
         uint32_t w = ht_bind_vector(b, "attn_norm.weight", b->hp.dim);
