@@ -66,9 +66,9 @@ const struct command command_quantize = {
             "stacks of them, "
             "tables of positions and of kinds of tokens, routers of experts, what llama.cpp "
             "keeps of other architectures, and matrices whose rows are no whole blocks become "
-            "F32. OUT appears, or is replaced, only when OUT.tmp is complete. Ctrl-C "
-            "removes that; a second one ends at once, leaves it, and it has to go before the next "
-            "run.",
+            "F32; tables of integers stay as they are. OUT appears, or is replaced, only when "
+            "OUT.tmp is complete. Ctrl-C removes that; a second one, or another signal, ends at "
+            "once, leaves it, and it has to go before the next run.",
     .groups = quantize_groups,
     .n_groups = 1,
     .run = run,

@@ -156,9 +156,9 @@ struct hearth_tokens {
     size_t n;
 };
 // Text is UTF-8; invalid bytes are honoured as bytes where the vocabulary has them, else become the
-// unknown token, and where there is none E_ARG says where. E_ARG also for 2^31 bytes and more (once
-// they are in NFC, where the model wants that), and for unknown flags; E_LIMIT where the
-// pre-tokenizer's pattern gives up.
+// unknown token, and where there is none E_ARG says which byte (and where, if the text is taken as
+// it is). E_ARG also for 2^31 bytes and more (in NFC, where the model wants that), and for unknown
+// flags; E_LIMIT where the pre-tokenizer's pattern gives up.
 HEARTH_TRY hearth_encode(const hearth_tokenizer *t, const char *text, size_t n_bytes,
                          unsigned flags, struct hearth_tokens *out, struct hearth_error *err);
 HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
@@ -536,13 +536,13 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // have the format already are copied. Vectors and stacks of them (biases of experts, norms of
 // heads), tables of positions and of kinds of tokens, routers of experts, what is not named
 // *.weight, matrices whose rows are no whole blocks, and what llama.cpp keeps of architectures that
-// Hearth does not run (filters of convolutions, tables of time mixing) become F32. It is written to
-// out_path with ".tmp" behind it, where no file may be, which then takes the place of out_path, its
-// permissions kept. E_IO where something other than a file is there, and where that place cannot be
-// taken: then the copy stays, complete, under the name with ".tmp", as err says. `progress` (or
-// NULL) is called after each tensor and every few megabytes of one, and once more when all is on
-// the disk, on this thread, with the bytes of weights written; false ends the copy with
-// E_CANCELLED, and nothing is left of it.
+// Hearth does not run (filters of convolutions, tables of time mixing) become F32. Tables of
+// integers, and F64, are copied. It is written to out_path with ".tmp" behind it, where no file may
+// be, which then takes the place of out_path, its permissions kept. E_IO where something other than
+// a file is there, and where that place cannot be taken: then the copy stays, complete, under the
+// name with ".tmp", as err says. `progress` (or NULL) is called after each tensor and every few
+// megabytes of one, and once more when all is on the disk, on this thread, with the bytes of
+// weights written; false ends the copy with E_CANCELLED, and nothing is left of it.
 typedef bool (*hearth_progress_fn)(void *user, uint64_t done, uint64_t total);
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            hearth_progress_fn progress, void *user, struct hearth_error *err);

@@ -65,6 +65,11 @@ static bool is_weight(const char *name) {
     return n >= 7 && strcmp(name + n - 7, ".weight") == 0;
 }
 
+// Tables of integers, and F64: no weights that another format could hold.
+static bool is_no_weight(const struct ht_format_info *f) {
+    return f && !f->to_f32 && f->block_len == 1;
+}
+
 // The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
 // are whole blocks take the new one. Vectors stay F32, stacks of them too (biases of experts, norms
 // of heads), as do the tables whose small errors would be large ones later: positions, kinds of
@@ -86,7 +91,6 @@ static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format 
                                        "patch_merger",
                                        "rel_pos",
                                        "sam.",
-                                       "tid2eid",
                                        "codebook",
                                        "code_embd",
                                        "time_mix_first",
@@ -99,6 +103,7 @@ static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format 
                                        "time_mix_v2",
                                        "time_mix_g1",
                                        "time_mix_g2"};
+    if (is_no_weight(ht_format_get(t->format))) return t->format;
     uint64_t n_rows = t->ne[1] * t->ne[2] * t->ne[3]; // fit: the file has them
     if (t->n_dims < 2 || n_rows == 1 || t->ne[0] % ht_format_get(wanted)->block_len != 0 ||
         !is_weight(t->name))
@@ -118,7 +123,7 @@ static enum hearth_status plan_tensor(const struct ht_gguf *g, const struct ht_g
                              .from = ht_format_get(t->format),
                              .to = ht_format_get(to),
                              .most = largest(to)};
-    if (!c->from || !c->from->to_f32)
+    if (!c->from || (!c->from->to_f32 && !is_no_weight(c->from)))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: tensor %s is in format %s, which cannot be read", ht_gguf_name(g),
                        t->name, c->from ? c->from->name : "(unknown)");

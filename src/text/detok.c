@@ -57,6 +57,9 @@ void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_
     if (id < 0 || id >= v->n) return;
     bool special = ht_tokenizer_is_special(d->t, id);
     if (special && !d->show_special) return;
+    // a name that a converter made up ("[PAD151700]"), for the vocabulary to be as long as the
+    // embedding
+    if (d->t->kind == HT_KIND_BPE && ht_vocab_type(v, id) == HT_TOKEN_UNUSED) return;
     uint32_t n;
     const char *p = ht_vocab_token(v, id, &n);
     if (d->t->kind == HT_KIND_SPM && n) {

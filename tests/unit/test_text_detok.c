@@ -89,12 +89,14 @@ static void byte_level(void **state) {
     (void)state;
     struct make *m = make_bpe("gpt-2");
     int32_t end = make_name(m, "<|im_end|>", 3), user = make_name(m, "<t>", 4),
-            sp = make_merge(m, " ", "a"), raw = make_name(m, "\xe2\x82\xac\xe2\x82\xac", 1);
+            pad = make_name(m, "[PAD9]", 5), sp = make_merge(m, " ", "a"),
+            raw = make_name(m, "\xe2\x82\xac\xe2\x82\xac", 1);
     struct ht_tokenizer *t = load(m);
     struct ht_detok d;
     assert_int_equal(ht_detok_init(&d, t, false, NULL), HEARTH_OK);
     expect(&d, sp, " a"); // the space is text here
     expect(&d, end, "");
+    expect(&d, pad, "");
     expect(&d, user, "<t>");
     expect(&d, raw, "\xe2\x82\xac\xe2\x82\xac"); // not in the alphabet: its own bytes
     expect(&d, -1, "");
@@ -114,6 +116,7 @@ static void byte_level(void **state) {
     ht_detok_deinit(&d);
     assert_int_equal(ht_detok_init(&d, t, true, NULL), HEARTH_OK);
     expect(&d, end, "<|im_end|>");
+    expect(&d, pad, "");
     for (size_t i = 0; i < 3; i++) expect(&d, (uint8_t) "\xf0\x9f\x98"[i], "");
     expect(&d, end, "\xf0\x9f\x98<|im_end|>"); // the longest token, behind all that may be held
     assert_true(d.out_cap >= 13);
