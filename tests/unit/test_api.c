@@ -365,28 +365,35 @@ static void test_quantize_vectors(void **state) {
     static const struct {
         const char *name, *format;
         uint64_t n_rows;
-        enum ht_format from; // 0: F32
-    } tensors[] = {
-        {"blk.0.ffn_up_exps.bias", "F32", 4},       {"blk.0.attn_k_norm.weight", "F32", 4},
-        {"token_types.weight", "F32", 2},           {"one.weight", "F32", 1},
-        {"blk.0.ffn_gate_inp.weight", "F32", 4},    {"blk.0.ffn_up.weight", "Q8_0", 4},
-        {"blk.0.ssm_conv1d.weight", "F32", 4},      {"blk.0.time_mix_w1.weight", "F32", 4},
-        {"blk.0.time_mix_value.weight", "Q8_0", 4}, {"blk.0.ids.weight", "I32", 4, HT_I32},
-        {"blk.0.exact.weight", "F64", 2, HT_F64}};
+    } tensors[] = {{"blk.0.ffn_up_exps.bias", "F32", 4},
+                   {"blk.0.attn_k_norm.weight", "F32", 4},
+                   {"token_types.weight", "F32", 2},
+                   {"one.weight", "F32", 1},
+                   {"blk.0.ffn_gate_inp.weight", "F32", 4},
+                   {"blk.0.ffn_up.weight", "Q8_0", 4},
+                   {"blk.0.ssm_conv1d.weight", "F32", 4},
+                   {"blk.0.time_mix_w1.weight", "F32", 4},
+                   {"blk.0.time_mix_value.weight", "Q8_0", 4},
+                   {"blk.0.ids.weight", "I32", 4},
+                   {"blk.0.exact.weight", "F64", 2}};
     static const float data[4 * 32] = {1, 2, 3};
+    const size_t n = sizeof tensors / sizeof *tensors;
     struct hearth_error err;
     struct ht_gguf_writer *w;
     assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        ht_gguf_put_tensor(w, tensors[i].name, tensors[i].from, 2,
-                           (uint64_t[]){32, tensors[i].n_rows}, data);
+    for (size_t i = 0; i < n; i++)
+        ht_gguf_put_tensor(w, tensors[i].name,
+                           i == n - 2   ? HT_I32
+                           : i == n - 1 ? HT_F64
+                                        : HT_F32,
+                           2, (uint64_t[]){32, tensors[i].n_rows}, data);
     if (ht_gguf_writer_finish(w, path, &err)) fail_msg("%s", err.message);
     ht_gguf_writer_destroy(w);
     hearth_file *f = open_file(path);
     if (hearth_quantize(f, path2, "Q8_0", NULL, NULL, &err)) fail_msg("%s", err.message);
     hearth_file_close(f);
     f = open_file(path2);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct hearth_tensor_info t;
         hearth_file_tensor(f, i, &t);
         assert_string_equal(t.name, tensors[i].name);
@@ -395,7 +402,7 @@ static void test_quantize_vectors(void **state) {
     hearth_file_close(f);
     struct ht_gguf *g;
     assert_int_equal(ht_gguf_open(path2, &g, &err), HEARTH_OK);
-    const struct ht_gguf_tensor *ids = ht_gguf_tensor_at(g, sizeof tensors / sizeof *tensors - 2);
+    const struct ht_gguf_tensor *ids = ht_gguf_tensor_at(g, n - 2);
     assert_int_equal(ids->format, HT_I32);
     assert_memory_equal(ids->data, data, sizeof data);
     ht_gguf_close(g);
