@@ -14,6 +14,7 @@
 //   w_dot(sum, a, x): sum + a's first times x's first + a's second times x's second, lane by lane
 //   V_ACCS: v16s that may be accumulators, at most 24
 //   V_TURN: lanes of the registers that blocks are transposed in, 4 or 16
+//   V_PRODUCTS_ONLY, if defined: rows are stored by the functions of another level
 //
 // No state; any thread.
 #ifndef HT_CPU_VEC_I16_H
@@ -24,6 +25,7 @@
 #include "backend/cpu/vec.h"
 #include "backend/cpu/vec_tile.h"
 
+#ifndef V_PRODUCTS_ONLY
 // ht_i16_from_f32, each HT_I16_CHUNK codes `stride` behind the last, with room for whole groups of
 // 16.
 static INLINE float head_codes(const int nv, const float *x, int16_t *codes, size_t stride) {
@@ -218,6 +220,8 @@ static void group_v_i16(const float *v, uint32_t d, uint32_t slot, void *page) {
             w_zip(to, codes[i] + e, codes[i + 1] + e);
 }
 
+#endif // V_PRODUCTS_ONLY
+
 // nr query rows against ng groups; q and steps are those of the first row, of n_rows.
 static INLINE void qk_block_i16(const int nr, const int ng, const int16_t *q, const float *steps,
                                 uint32_t n_rows, uint32_t d, const void *const *k,
@@ -394,11 +398,12 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, ui
     }
 }
 
+#define HT_KV_PRODUCTS_I16(k)                                                                      \
+    (k)->attn_qk[HEARTH_KV_I16] = qk_i16, (k)->attn_pv[HEARTH_KV_I16] = pv_i16
 #define HT_KV_ENTRIES_I16(k)                                                                       \
     (k)->q_load[HEARTH_KV_I16] = q_load_i16, (k)->k_store[HEARTH_KV_I16] = append_k_i16,           \
     (k)->k_group[HEARTH_KV_I16] = group_k_i16, (k)->k_row[HEARTH_KV_I16] = row_k_i16,              \
     (k)->k_turn[HEARTH_KV_I16] = turn_k_i16, (k)->v_store[HEARTH_KV_I16] = append_v_i16,           \
-    (k)->v_group[HEARTH_KV_I16] = group_v_i16, (k)->attn_qk[HEARTH_KV_I16] = qk_i16,               \
-    (k)->attn_pv[HEARTH_KV_I16] = pv_i16
+    (k)->v_group[HEARTH_KV_I16] = group_v_i16, HT_KV_PRODUCTS_I16(k)
 
 #endif

@@ -265,12 +265,17 @@ static INLINE void pv_rows(const int nr, enum hearth_kv_type type, float *acc, c
     }
     for (; e + HT_LANES <= d; e += HT_LANES)
         pv_block(nr, 1, type, acc, p, c, d, v, next, begin, end, e, HT_LANES);
-    if (e < d) pv_block(nr, 1, type, acc, p, c, d, v, next, begin, end, e, (d - e) % HT_LANES);
 }
 
 static INLINE void pv(enum hearth_kv_type type, float *acc, const float *p, const float *c,
                       uint32_t n_rows, uint32_t d, const void *const *v, const void *const *next,
                       uint32_t begin, uint32_t end) {
+    // The end of a head that is no whole vector (few heads have one) goes row by row, or tiles of
+    // every height would have code for it. A block of q8_0 is two vectors.
+    const uint32_t last = type == HEARTH_KV_Q8_0 ? 0 : d % HT_LANES;
+    for (uint32_t r = 0; last > 0 && r < n_rows; r++)
+        pv_block(1, 1, type, acc + (size_t)r * d, p + r * HT_TILE, c + r, d, v,
+                 r == 0 ? next : NULL, begin, end, d - last, last);
     for (uint32_t n; n_rows > 0; n_rows -= n) {
         n = piece(n_rows, HAS_FIVES(type));
         WITH_PIECE(n, HAS_FIVES(type), pv_rows, type, acc, p, c, d, v, next, begin, end)
