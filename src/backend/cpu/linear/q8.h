@@ -23,7 +23,8 @@
 //                         dot4_second()), instead of by dot4() of a word in all lanes (default 0)
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
-//                         HT_STREAM_TOKENS)
+//                         HT_STREAM_TOKENS); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
+//                         and of formats other than Q8_0, Q4_0 and Q4_K (q8_stream.h)
 //   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
@@ -35,70 +36,6 @@
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
 #include "backend/cpu/linear/q8_tile.h"
-
-// ---- activations -------------------------------------------------------------------------------
-
-// best_top of scalar.c.
-INLINE float best_top(const struct ht_tops *tops, const vf *v, float amax) {
-    float best = INFINITY, top = tops->top[0];
-    UNROLL(3)
-    for (int i = 0; i < HT_N_TOPS; i++) {
-        vf lane[PARTS / 2], inverse = splat(tops->top[i] / amax);
-        UNROLL(8)
-        for (int p = 0; p < PARTS; p++) {
-            vf e = fraction(v[p] * inverse);
-            if (p < PARTS / 2)
-                lane[p] = e * e;
-            else
-                lane[p - PARTS / 2] = fma_add(e, e, lane[p - PARTS / 2]);
-        }
-        float error = reduce_16(lane) * tops->weight[i];
-        top = error < best ? tops->top[i] : top;
-        best = error < best ? error : best;
-    }
-    return top;
-}
-
-static void act_q8(const struct ht_tops *tops, const float *x, uint32_t n_in, struct ht_act_q8 *dst,
-                   size_t dst_step) {
-    uint32_t whole = n_in & ~31u;
-    for (uint32_t k = 0; k < whole; k += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step)) {
-        vf v[PARTS];
-        vi magnitude = splat_int(0);
-        UNROLL(8)
-        for (int i = 0; i < PARTS; i++) {
-            v[i] = load_floats(x + k + i * LANES);
-            magnitude = max_unsigned(magnitude, (vi)v[i] & 0x7fffffff);
-        }
-        uint32_t amax_bits = reduce_max(magnitude);
-        float amax;
-        __builtin_memcpy(&amax, &amax_bits, 4);
-        if (amax_bits >= 0x7f800000 || !(tops->top[0] / amax < INFINITY)) {
-            ht_act_q8_scalar(tops, x + k, HT_Q8_BLOCK, dst, dst_step);
-            continue;
-        }
-        float top = best_top(tops, v, amax), inverse = top / amax;
-        vi sum[2] = {splat_int(0), splat_int(0)}, q[PARTS], pairs = splat_int(0);
-        UNROLL(8)
-        for (int i = 0; i < PARTS; i++) {
-            q[i] = round_int(v[i] * splat(inverse));
-            sum[i / (PARTS / 2)] += q[i];
-            store_bytes(dst->q + i * LANES, q[i]);
-        }
-        UNROLL(4)
-        for (int i = 0; i < PARTS / 2; i++) pairs += q[i] * (q[PARTS / 2 + i] + 128);
-        int32_t s0 = reduce_add(sum[0]), s1 = reduce_add(sum[1]);
-        dst->scale = amax / top;
-        dst->bias = HT_SHIFTED - 128 * (s0 + s1);
-        dst->bias_half[0] = HT_SHIFTED - 128 * s0;
-        dst->bias_half[1] = HT_SHIFTED - 128 * s1;
-        dst->sum = dst->scale * (float)(s0 + s1);
-        dst->pairs[0] = reduce_add(pairs);
-        dst->pairs[1] = dst->pairs[0] - 8 * (s0 + s1);
-        dst->zero = 0.0f;
-    }
-    if (whole < n_in) ht_act_q8_scalar(tops, x + whole, n_in - whole, dst, dst_step);
-}
 
 static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(32, PLAIN, 0, p, t);
@@ -189,21 +126,22 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 
 // A row of the level's table: how the names of its packer and its stream begin, its tile, and how
 // many tokens the stream takes.
-#define ROW_Q4_0(packs, tile, stream, most)                                                        \
-    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, most, most}
-#define ROW_Q4_K(packs, tile, stream, most)                                                        \
-    [HT_Q4_K] = {packs##_q4_k, tile, stream##_q4_k, most, most}
+#define ROW_Q4_0(packs, tile, stream)                                                              \
+    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, STREAM_NARROW, STREAM_NARROW}
+#define ROW_Q4_K(packs, tile, stream)                                                              \
+    [HT_Q4_K] = {packs##_q4_k, tile, stream##_q4_k, STREAM_Q4_K, STREAM_Q4_K}
 
 // All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
-// packers begin, and how many tokens the streams of Q4_0 and Q4_K take, and of Q8_0.
-#define Q8_FORMATS(tile_32, tile_32_min, packs, stream, most, most_q8_0)                           \
-    ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream, most),                                          \
-        ROW_Q4_K(packs, NIBBLES_32_MIN(tile_32_min), stream, most),                                \
-        OTHER_FORMATS(tile_32, tile_32_min, packs, pack_iq3_s, stream, most_q8_0)
+// packers begin.
+#define Q8_FORMATS(tile_32, tile_32_min, packs, stream)                                            \
+    ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
+        ROW_Q4_K(packs, NIBBLES_32_MIN(tile_32_min), stream),                                      \
+        OTHER_FORMATS(tile_32, tile_32_min, packs, pack_iq3_s, stream, STREAM_TOKENS)
 
-// Those but Q4_0 and Q4_K.
+// Those but Q4_0 and Q4_K; most_q8_0: how many tokens the stream of Q8_0 takes.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, iq3_s, stream, most_q8_0)                       \
-    [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_RARE, STREAM_RARE}, \
+    [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_OTHER,              \
+                 STREAM_OTHER},                                                                    \
     [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, STREAM_OTHER, STREAM_OTHER}, \
     [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
     [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \

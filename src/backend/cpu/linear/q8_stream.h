@@ -7,16 +7,21 @@
 #include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// The most tokens of streams, as code for more is not worth its size: of Q4_0 and Q4_K; of formats
-// that are read in steps of four blocks and run out of registers; of those that few files have; of
-// others, whose panels are as fast for more. (Of Q8_0 STREAM_TOKENS.)
+// The most tokens of streams, as code for more is not worth its size or runs out of registers: of
+// Q4_0 (of Q8_0 STREAM_TOKENS), of Q4_K, of others; of those that are read in steps of four blocks;
+// of those that few files have.
 #define STREAM_NARROW (STREAM_TOKENS < 8 ? STREAM_TOKENS : 8)
-#define STREAM_FEW    (STREAM_TOKENS < 3 ? STREAM_TOKENS : 3)
-#define STREAM_RARE   1
-#define STREAM_OTHER  (STREAM_TOKENS < 4 ? STREAM_TOKENS : 4)
-#define STREAM_Q5_K   (STREAM_TOKENS < 6 ? STREAM_TOKENS : 6)
+#ifndef STREAM_Q4_K
+#define STREAM_Q4_K STREAM_NARROW
+#endif
+#ifndef STREAM_OTHER
+#define STREAM_OTHER STREAM_NARROW
+#endif
+#define STREAM_FEW  (STREAM_OTHER < 3 ? STREAM_OTHER : LANES == 16 ? 4 : 3)
+#define STREAM_RARE 1
+#define STREAM_Q5_K (STREAM_OTHER < 6 ? STREAM_OTHER : 6)
 // In two passes, where one is for many tokens; two of two take half as long again as a panel.
-#define STREAM_Q5_K_MOST (STREAM_TOKENS < 6 ? STREAM_TOKENS : 12)
+#define STREAM_Q5_K_MOST (STREAM_OTHER < 6 ? STREAM_OTHER : 12)
 #ifndef STREAM_CHAINS
 #define STREAM_CHAINS 1
 #endif
@@ -239,10 +244,9 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
 INLINE uint32_t stream_limit(const uint32_t f) {
     switch (f) {
     case HT_Q8_0: return STREAM_TOKENS;
-    case HT_Q4_0:
-    case HT_Q4_K: return STREAM_NARROW;
+    case HT_Q4_0: return STREAM_NARROW;
+    case HT_Q4_K: return STREAM_Q4_K;
     case HT_Q5_K: return STREAM_Q5_K;
-    case HT_Q4_1:
     case HT_Q5_1:
     case HT_TQ2_0: return STREAM_RARE;
     case HT_Q2_K:
@@ -262,8 +266,9 @@ INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
     const uint32_t m = stream_limit(f);
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
-        if (m >= (n))                                                                              \
-            stream(by_fours(f, n) ? FOURS_OF(f) : f, m < (n) ? 1 : (n), w, row_bytes, t);          \
+        if ((n) <= STREAM_TOKENS && m >= (n))                                                      \
+            stream(by_fours(f, n) ? FOURS_OF(f) : f, (n) > STREAM_TOKENS || m < (n) ? 1 : (n), w,  \
+                   row_bytes, t);                                                                  \
         break
     switch (t->n_tokens) { // those of ht_stream_tokens
         STREAM_OF(1);

@@ -35,20 +35,23 @@ static INLINE void v_store(float *y, struct v16 a) {
     _mm256_storeu_ps(y, a.l);
     _mm256_storeu_ps(y + 8, a.h);
 }
+// Ones in those of lanes i to i + 7 that are among the first n.
+static INLINE __m256i first_lanes(uint32_t n, int i) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n - i),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 static INLINE struct v16 v_load_n(const float *x, uint32_t n) {
     if (n >= 16) return v_load(x);
-    float t[16] = {0};
-    memcpy(t, x, n * sizeof *t);
-    return v_load(t);
+    return wrap(_mm256_maskload_ps(x, first_lanes(n, 0)),
+                _mm256_maskload_ps(x + 8, first_lanes(n, 8)));
 }
 static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
     if (n >= 16) {
         v_store(y, a);
         return;
     }
-    float t[16];
-    v_store(t, a);
-    memcpy(y, t, n * sizeof *t);
+    _mm256_maskstore_ps(y, first_lanes(n, 0), a.l);
+    _mm256_maskstore_ps(y + 8, first_lanes(n, 8), a.h);
 }
 static INLINE struct v16 v_load_f16(const uint16_t *h) {
     const __m128i *at = (const __m128i *)(const void *)h;

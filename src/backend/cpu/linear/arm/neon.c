@@ -18,6 +18,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #define dot4_small dot4
 
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/q8_act.h"
 
 const struct ht_linear_kernels ht_linear_neon = {
     .name = "neon",
@@ -25,6 +26,5 @@ const struct ht_linear_kernels ht_linear_neon = {
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
-    .format = {NEON_FLOAT_FORMATS,
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
 };

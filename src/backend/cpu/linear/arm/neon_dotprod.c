@@ -28,6 +28,7 @@ INLINE vi dot4_second(vi acc, vi code, codes8 q) {
 #define DOT4_BY_LANE 1
 
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/q8_act.h"
 
 const struct ht_linear_kernels ht_linear_neon_dotprod = {
     .name = "neon_dotprod",
@@ -35,6 +36,5 @@ const struct ht_linear_kernels ht_linear_neon_dotprod = {
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
-    .format = {NEON_FLOAT_FORMATS,
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
 };

@@ -24,6 +24,7 @@ INLINE void store_codes(uint8_t *code, vi first, vi second) {
 }
 
 #include "backend/cpu/linear/q8.h"
+#include "backend/cpu/linear/q8_act.h"
 
 #define ROW_PAIRS   (TILE_ROWS / 2)
 #define TOKEN_PAIRS (TILE_TOKENS / 2)
@@ -148,6 +149,5 @@ const struct ht_linear_kernels ht_linear_neon_i8mm = {
     .bf16_bytes = 4,
     .act_q8 = act_q8,
     .act_bf16 = ht_act_bf16_f32_neon,
-    .format = {NEON_FLOAT_FORMATS,
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+    .format = {NEON_FLOAT_FORMATS, Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Activations in 8 bits, LANES blocks at a time: turned, so that a lane is a block and nothing has
 // to be added up across lanes, and turned back at the end into whole lines. The numbers are those
-// of act_q8 (q8.h, to be included first), which does a few blocks, and those that hold an infinity
-// or NaN.
+// of act_q8 (q8_act.h), which does a few blocks, and those that hold an infinity or NaN.
 #ifndef HT_LINEAR_ACT_H
 #define HT_LINEAR_ACT_H
+
+#include "backend/cpu/linear/q8_act.h"
 
 #define ACT_FLOATS (LANES * HT_Q8_BLOCK)
 

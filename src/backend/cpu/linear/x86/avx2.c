@@ -4,7 +4,9 @@
 
 #define TILE_VECTORS  2
 #define TILE_TOKENS   4
-#define STREAM_TOKENS 2
+#define STREAM_TOKENS 4
+#define STREAM_Q4_K   3
+#define STREAM_OTHER  2
 #if defined(__clang__)
 #define SUMS_FAR 1 // else it keeps products in memory instead
 #endif
@@ -16,6 +18,11 @@
 
 #define ROW(format, tile, most) AVX2_REPACKED(HT_AVX2_REPACKED, format, tile, 4, most)
 
+void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
+                    struct ht_act_q8 *dst, size_t dst_step) {
+    act_q8_blocks(tops, x, n_in, dst, dst_step);
+}
+
 // AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,
 // "AVX2").
 #define LEVEL(id, one)                                                                             \
@@ -26,12 +33,12 @@
         .ask_later = true,                                                                         \
         .signed_codes = true,                                                                      \
         .bf16_bytes = 4,                                                                           \
-        .act_q8 = act_q8_blocks,                                                                   \
+        .act_q8 = ht_act_q8_avx2,                                                                  \
         .act_bf16 = ht_act_bf16_f32_avx2,                                                          \
         .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},      \
                    [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},      \
                    [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},   \
-                   Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},  \
+                   Q8_FORMATS(tile_32, tile_32_min, pack, stream)},                                \
         .repacked =                                                                                \
             {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32_8, 8),                            \
              [HT_Q8_0] = ROW(q8_0, tile_32, 8), [HT_Q4_K] = ROW(q4_k, tile_32_nibbles_min, 8),     \

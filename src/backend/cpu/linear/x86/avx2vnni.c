@@ -10,7 +10,6 @@
 #define ASK_BY_ADDRESS 1
 
 #include "backend/cpu/linear/q8.h"
-#include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/avx2_repacked.h"
 #include "backend/cpu/linear/x86/float.h"
 
@@ -21,12 +20,12 @@ const struct ht_linear_kernels ht_linear_avx2vnni = {
     .lanes = LANES,
     .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
-    .act_q8 = act_q8_blocks,
+    .act_q8 = ht_act_q8_avx2,
     .act_bf16 = ht_act_bf16_f32_avx2,
     .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
                [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
                [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
     .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32, 4),
                  [HT_Q8_0] = ROW(q8_0, tile_32, 4), [HT_Q4_K] = ROW(q4_k, tile_32_min, 4),
                  [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16, 4)},

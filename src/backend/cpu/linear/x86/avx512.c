@@ -44,5 +44,5 @@ const struct ht_linear_kernels ht_linear_avx512 = {
     .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
                [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
                [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 4},
-               Q8_FORMATS(tile_32, tile_32_min, pack, stream, STREAM_TOKENS, STREAM_TOKENS)},
+               Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
 };

@@ -53,12 +53,12 @@
 // with streams of HT_REPACKED_MOST, and of floats, its tiles of codes with a scale for each 32, how
 // the names of the packers of Q4_0 and Q4_K begin, and of those of repacked ones, and their tiles,
 // what packs and multiplies repacked Q8_0, how the names of some packers begin, whether its
-// processors have VBMI, how the names of its streams begin and how many tokens those take (q8.h),
+// processors have VBMI, how the names of its streams begin and how many tokens that of Q8_0 takes,
 // the stream of F16, and how it computes BF16: bytes of an activation, what makes them, the rest,
 // and repacked.
 #define LEVEL(id, label, address, one, more, pages, later, pass_q4, pass_q8, slow, few, floats,    \
               t32, t32_min, q4_packs, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, packs, vbmi,  \
-              stream, most, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                     \
+              stream, most_q8_0, f16, bf16_size, act_bf16_fn, bf16, ...)                           \
     const struct ht_linear_kernels id = {                                                          \
         .name = label,                                                                             \
         .lanes = LANES,                                                                            \
@@ -74,8 +74,8 @@
                                4},                                                                 \
                    [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
                    [HT_BF16] = LIST bf16,                                                          \
-                   ROW_Q4_0(q4_packs, t4, stream, most),                                           \
-                   ROW_Q4_K(q4_packs, t4_min, stream, most),                                       \
+                   ROW_Q4_0(q4_packs, t4, stream),                                                 \
+                   ROW_Q4_K(q4_packs, t4_min, stream),                                             \
                    OTHER_FORMATS(t32, t32_min, packs, vbmi##_IQ3_S, stream, most_q8_0)},           \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, few, floats, vbmi, __VA_ARGS__)},    \
@@ -87,16 +87,15 @@
 #define LEVEL_VNNI(id, vbmi)                                                                       \
     LEVEL(id, "avx512vnni", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 4, 16,         \
           tile_32, tile_32_min, ht_gather, ht_repacked_pack, tile_32, tile_32_min,                 \
-          ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, vbmi, ht_one, 8, 12,          \
-          ht_one_f16, 4, ht_act_bf16_f32_avx512,                                                   \
-          (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), ht_repacked_pack_bf16,     \
-          ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
+          ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, ht_gather, vbmi, ht_one, 12, ht_one_f16, \
+          4, ht_act_bf16_f32_avx512, (ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_one_bf16, 4, 4), \
+          ht_repacked_pack_bf16, ht_tile_f32_avx512, ht_repacked_stream_bf16, 8, 16)
 LEVEL_VNNI(ht_linear_avx512vnni, WITHOUT_VBMI);
 LEVEL_VNNI(ht_linear_avx512vnni_vbmi, WITH_VBMI); // of processors that have it: the same bits
 LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_LISTED, HT_ASK_BEHIND, false, true, 16, 16, 16,
       8, ALL_TOKENS, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile,
-      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, stream, 8,
-      16, ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
+      ht_sums_tile_min, ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, stream, 16,
+      ht_stream_f16_avx512, 2, ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       ALL_TOKENS);
@@ -105,7 +104,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_LISTED, HT_ASK_BEHIND, false
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
 LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8, 4,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
-      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, ht_one, 8, 8, ht_one_f16, 2,
+      ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, ht_one, 8, ht_one_f16, 2,
       ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
       ht_repacked_pack_bf16_pairs, ht_repacked_tile_bf16_pairs, ht_repacked_stream_bf16_pairs, 8,
       16);
@@ -139,7 +138,7 @@ static void tile_32_min_amx(const struct ht_panel *p, const struct ht_tile_args 
 
 LEVEL(ht_linear_amx, "amx", 1, HT_ASK_BEHIND, HT_ASK_BEHIND, false, false, 8, 8, 8, 4, 16,
       tile_32_amx, tile_32_min_amx, ht_gather, ht_repacked_pack, tile_32_amx, tile_32_min_amx,
-      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, WITH_VBMI, ht_one, 8, 16, ht_one_f16, 2,
+      ht_repacked_pack_q8_0, tile_32_amx, ht_gather, WITH_VBMI, ht_one, 16, ht_one_f16, 2,
       ht_act_bf16_avx512,
       (ht_pack_bf16_pairs, ht_tile_bf16_amx, ht_stream_bf16_amx, HT_STREAM_BF16_AMX,
        HT_STREAM_BF16_AMX),

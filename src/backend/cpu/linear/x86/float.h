@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The float kernels of the x86 levels (levels above avx512 take those of avx512).
+// The float kernels of the x86 levels (levels above avx512 take those of avx512), and what prepares
+// activations of two levels alike.
 #ifndef HT_LINEAR_X86_FLOAT_H
 #define HT_LINEAR_X86_FLOAT_H
 
@@ -11,6 +12,9 @@ ht_pack_fn ht_pack_f32_avx512, ht_pack_f16_avx512, ht_pack_bf16_avx512;
 ht_act_fn ht_act_bf16_f32_avx2, ht_act_bf16_f32_avx512; // levels without vdpbf16ps
 ht_stream_fn ht_stream_f32_avx2, ht_stream_f16_avx2, ht_stream_bf16_avx2;
 ht_stream_fn ht_stream_f32_avx512, ht_stream_f16_avx512, ht_stream_bf16_avx512;
+
+// What prepares codes at avx2 and avx2vnni.
+ht_act_q8_fn ht_act_q8_avx2;
 
 // avx512bf16: BF16 by vdpbf16ps; activations are uint16_t.
 ht_act_fn ht_act_bf16_avx512;
