@@ -182,8 +182,9 @@ HEARTH_TRY hearth_detokenizer_create(const hearth_tokenizer *t, bool show_specia
 HEARTH_API void hearth_detokenizer_destroy(hearth_detokenizer *d); // accepts NULL
 HEARTH_API void hearth_detokenizer_reset(hearth_detokenizer *d);
 // Adds one token; *text (valid until the next call, not 0-terminated) receives what became whole,
-// often nothing (n_bytes 0). Bytes that can never become UTF-8 are passed on byte-exact. E_ARG for
-// an id outside the vocabulary.
+// often nothing (n_bytes 0): special tokens give none unless shown, nor do byte-level ones of type
+// UNUSED, whose names converters make up. Bytes that can never become UTF-8 are passed on
+// byte-exact. E_ARG for an id outside the vocabulary.
 HEARTH_TRY hearth_detokenize(hearth_detokenizer *d, int32_t id, const char **text, size_t *n_bytes);
 // What is still held back at the end (valid as long); the next token begins a new text.
 HEARTH_API void hearth_detokenize_end(hearth_detokenizer *d, const char **text, size_t *n_bytes);
@@ -366,7 +367,7 @@ struct hearth_request_options {
     bool show_special;  // special tokens appear in the text
     int32_t n_logprobs; // default -1: none; 0: of the token; up to 20: of so many likely ones, too
     // Stop strings, copied; not part of the text: UTF-8 of 1 to 65536 bytes, and a vocabulary. A
-    // special token that is not shown ends it, too, where its name is one.
+    // token that gives no text (hearth_detokenize) ends it, too, where its name is one.
     const char *const *stop;
     size_t n_stop;
     uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides

@@ -51,7 +51,7 @@ static bool add_text(struct hearth_request *r, int32_t token, bool is_end) {
     const char *text;
     size_t n_bytes;
     ht_detok_push(&r->detok, token, &text, &n_bytes);
-    if (!r->options.show_special && ht_tokenizer_is_special(t, token)) {
+    if (!ht_detok_shows(&r->detok, token)) {
         text = ht_token_bytes(t, token, &n_bytes);
         return ht_stop_is(&r->stop, text, n_bytes);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rotation frequencies: every scaling variant becomes one table of radians a position, in double,
-// and one factor on cos and sin, so that backends know a single formula.
+// and one factor on cos and sin, of queries one that may grow with the position, so that backends
+// know a single formula.
 //   plain     f_i = base^(-2i / n_rot)
 //   factors   f_i / factor_i        (a tensor of the file: Llama 3's scaling, made at conversion)
 //   linear    f_i / s

@@ -47,6 +47,13 @@ static uint32_t incomplete(const char *p, size_t n) {
     return 0;
 }
 
+bool ht_detok_shows(const struct ht_detok *d, int32_t id) {
+    if (ht_tokenizer_is_special(d->t, id)) return d->show_special;
+    // a name that a converter made up ("[PAD151700]"), for the vocabulary to be as long as the
+    // embedding
+    return d->t->kind != HT_KIND_BPE || ht_vocab_type(&d->t->v, id) != HT_TOKEN_UNUSED;
+}
+
 void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_bytes) {
     const struct ht_vocab *v = &d->t->v;
     // what was given out last is done with: the held bytes move to the front
@@ -55,11 +62,8 @@ void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_
     *text = d->out;
     *n_bytes = 0;
     if (id < 0 || id >= v->n) return;
+    if (!ht_detok_shows(d, id)) return;
     bool special = ht_tokenizer_is_special(d->t, id);
-    if (special && !d->show_special) return;
-    // a name that a converter made up ("[PAD151700]"), for the vocabulary to be as long as the
-    // embedding
-    if (d->t->kind == HT_KIND_BPE && ht_vocab_type(v, id) == HT_TOKEN_UNUSED) return;
     uint32_t n;
     const char *p = ht_vocab_token(v, id, &n);
     if (d->t->kind == HT_KIND_SPM && n) {

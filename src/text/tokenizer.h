@@ -23,8 +23,8 @@ int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t);
 int32_t ht_tokenizer_bos(const struct ht_tokenizer *t); // -1: none
 int32_t ht_tokenizer_eos(const struct ht_tokenizer *t);
 bool ht_tokenizer_is_end(const struct ht_tokenizer *t, int32_t id);
-bool ht_tokenizer_is_special(const struct ht_tokenizer *t,
-                             int32_t id); // control tokens: not shown as text
+// Control tokens and the unknown one: shown as text only where that is asked for.
+bool ht_tokenizer_is_special(const struct ht_tokenizer *t, int32_t id);
 // The bytes of a token (byte-level alphabet undone, SentencePiece's U+2581 as a space). Borrowed.
 // NULL outside.
 const char *ht_token_bytes(const struct ht_tokenizer *t, int32_t id, size_t *n_bytes);
@@ -60,6 +60,8 @@ HT_MUST_CHECK enum hearth_status ht_detok_init(struct ht_detok *d, const struct 
                                                bool show_special, struct hearth_error *err);
 void ht_detok_deinit(struct ht_detok *d);
 void ht_detok_reset(struct ht_detok *d);
+// Whether a token of the vocabulary gives text (if not, stop strings look at its name).
+bool ht_detok_shows(const struct ht_detok *d, int32_t id);
 void ht_detok_push(struct ht_detok *d, int32_t id, const char **text, size_t *n_bytes);
 // What comes next continues these: their own text is not given out. (SentencePiece drops a space
 // at the start of a text and behind some tokens.)

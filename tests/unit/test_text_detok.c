@@ -97,6 +97,7 @@ static void byte_level(void **state) {
     expect(&d, sp, " a"); // the space is text here
     expect(&d, end, "");
     expect(&d, pad, "");
+    assert_true(!ht_detok_shows(&d, end) && ht_detok_shows(&d, user) && !ht_detok_shows(&d, pad));
     expect(&d, user, "<t>");
     expect(&d, raw, "\xe2\x82\xac\xe2\x82\xac"); // not in the alphabet: its own bytes
     expect(&d, -1, "");
@@ -117,6 +118,7 @@ static void byte_level(void **state) {
     assert_int_equal(ht_detok_init(&d, t, true, NULL), HEARTH_OK);
     expect(&d, end, "<|im_end|>");
     expect(&d, pad, "");
+    assert_true(ht_detok_shows(&d, end) && ht_detok_shows(&d, 'x') && !ht_detok_shows(&d, pad));
     for (size_t i = 0; i < 3; i++) expect(&d, (uint8_t) "\xf0\x9f\x98"[i], "");
     expect(&d, end, "\xf0\x9f\x98<|im_end|>"); // the longest token, behind all that may be held
     assert_true(d.out_cap >= 13);

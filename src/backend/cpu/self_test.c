@@ -18,7 +18,7 @@
 // blocks are shorter, one of 32 behind them, which ends rows that are read four blocks at a time.
 enum { N_IN = 544, N_OUT = 70, N_REPACKED = 64, N_MAX = 1031, HEAD_DIM = 64 };
 // Streams of one token and of several, what lies between their numbers, panels, whole tiles of amx.
-static const uint32_t n_tokens_of[] = {1, 2, 5, 13, 65};
+static const uint32_t n_tokens_of[] = {1, 2, 3, 4, 5, 13, 65};
 enum { N_TOKENS = 65 };
 
 struct attention { // everything that a tile's kernels write

@@ -31,8 +31,6 @@
 #ifndef HT_LINEAR_Q8_H
 #define HT_LINEAR_Q8_H
 
-#include <math.h>
-
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
 #include "backend/cpu/linear/q8_tile.h"

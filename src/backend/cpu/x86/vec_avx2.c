@@ -42,8 +42,10 @@ static INLINE __m256i first_lanes(uint32_t n, int i) {
 }
 static INLINE struct v16 v_load_n(const float *x, uint32_t n) {
     if (n >= 16) return v_load(x);
+    // may lie past the array, if no lane of it is wanted
+    const float *high = (const float *)((uintptr_t)x + 8 * sizeof *x);
     return wrap(_mm256_maskload_ps(x, first_lanes(n, 0)),
-                _mm256_maskload_ps(x + 8, first_lanes(n, 8)));
+                _mm256_maskload_ps(high, first_lanes(n, 8)));
 }
 static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
     if (n >= 16) {
@@ -51,7 +53,7 @@ static INLINE void v_store_n(float *y, struct v16 a, uint32_t n) {
         return;
     }
     _mm256_maskstore_ps(y, first_lanes(n, 0), a.l);
-    _mm256_maskstore_ps(y + 8, first_lanes(n, 8), a.h);
+    _mm256_maskstore_ps((float *)((uintptr_t)y + 8 * sizeof *y), first_lanes(n, 8), a.h);
 }
 static INLINE struct v16 v_load_f16(const uint16_t *h) {
     const __m128i *at = (const __m128i *)(const void *)h;

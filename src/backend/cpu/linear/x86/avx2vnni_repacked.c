@@ -10,5 +10,6 @@
 #define PAIRS_ALIKE   1 // as in avx2_repacked.c
 #define PAIRS_SIDE(n) 2 // vpdpbusd is waited for longer than four others take
 #define NAME          HT_AVX2VNNI_REPACKED
+#define MIN_PACKS     HT_AVX2_REPACKED
 
 #include "backend/cpu/linear/x86/repacked_codes.h"

@@ -9,8 +9,22 @@
 #include "backend/cpu/linear/q8_pairs.h"
 #include "backend/cpu/linear/x86/repacked_list.h"
 
+// MIN_PACKS(x), if defined: the name of function x in a file whose packers of formats with mins are
+// the same.
+#ifdef MIN_PACKS
+#define PACK_OF(level, id, name)                                                                   \
+    void level(pack_##name)(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,    \
+                            uint32_t n_k, const struct ht_panel *p) {                              \
+        if (shape_of(id).has_min)                                                                  \
+            MIN_PACKS(pack_##name)(f, w, row_bytes, n_k, p);                                       \
+        else                                                                                       \
+            pack(id, false, w, row_bytes, n_k, p);                                                 \
+    }
+#else
+#define PACK_OF(level, id, name) PACK(, id, level(pack_##name))
+#endif
 #define FORMAT(level, id, name, n_most)                                                            \
-    PACK(, id, level(pack_##name))                                                                 \
+    PACK_OF(level, id, name)                                                                       \
     void level(stream_##name)(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {  \
         streams(id, n_most, w, row_bytes, t);                                                      \
     }
@@ -25,6 +39,7 @@ HT_REPACKED_OTHERS(OTHER, NAME)
 #endif
 #endif
 #undef FORMAT
+#undef PACK_OF
 #undef ALL
 #undef OTHER
 
