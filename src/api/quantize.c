@@ -123,7 +123,7 @@ static enum hearth_status plan_tensor(const struct ht_gguf *g, const struct ht_g
                              .from = ht_format_get(t->format),
                              .to = ht_format_get(to),
                              .most = largest(to)};
-    if (!c->from || (!c->from->to_f32 && !is_no_weight(c->from)))
+    if (!c->from || (!c->from->to_f32 && to != t->format))
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: tensor %s is in format %s, which cannot be read", ht_gguf_name(g),
                        t->name, c->from ? c->from->name : "(unknown)");

@@ -52,8 +52,6 @@ struct ht_gguf {
     struct ht_arena arena;
     struct gguf_part *parts; // parts[0] holds the metadata
     size_t n_parts;
-    bool copy;                      // parts are read into memory, not mapped
-    uint64_t left;                  // bytes of memory that copies may still take
     struct ht_gguf_tensor *tensors; // of all parts, in file order
     size_t n_tensors;
     struct name_index tensor_index;

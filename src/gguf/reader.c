@@ -9,11 +9,12 @@
 #include "gguf/internal.h"
 
 // Opens path into *part. The file's name stands in front of every sentence about its content.
-static enum hearth_status open_part(struct ht_gguf *g, const char *path, struct gguf_part *part,
-                                    struct hearth_error *err) {
+// left: bytes of memory that copies of parts may still take; NULL: they are mapped.
+static enum hearth_status open_part(struct ht_gguf *g, const char *path, uint64_t *left,
+                                    struct gguf_part *part, struct hearth_error *err) {
     struct ht_arena *a = &g->arena;
     enum hearth_status s =
-        g->copy ? ht_map_copy(path, &g->left, &part->map, err) : ht_map_open(path, &part->map, err);
+        left ? ht_map_copy(path, left, &part->map, err) : ht_map_open(path, &part->map, err);
     if (s) return s;
     part->data = part->map.data;
     part->len = part->map.len;
@@ -54,7 +55,8 @@ static enum hearth_status split_numbers(const struct gguf_part *part, uint32_t *
 
 // Opens part `no` beside a part whose name without its suffix is the first n_stem bytes of path.
 static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size_t n_stem,
-                                       uint32_t no, uint32_t count, struct hearth_error *err) {
+                                       uint32_t no, uint32_t count, uint64_t *left,
+                                       struct hearth_error *err) {
     char suffix[SPLIT_SUFFIX_BYTES];
     size_t n_suffix = split_suffix(suffix, no, count);
     char *name = ht_arena_alloc(&g->arena, n_stem + n_suffix + 1, 1);
@@ -62,7 +64,7 @@ static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size
     memcpy(name, path, n_stem);
     memcpy(name + n_stem, suffix, n_suffix + 1);
     struct gguf_part *part = &g->parts[no];
-    enum hearth_status s = open_part(g, name, part, err);
+    enum hearth_status s = open_part(g, name, left, part, err);
     if (s) { return ht_fail_in(err, s, "part %u of %u of a split model", no + 1, count); }
     uint32_t its_no, its_count;
     s = split_numbers(part, &its_no, &its_count, err);
@@ -76,7 +78,8 @@ static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size
 }
 
 // parts[0] holds the part that was named; opens the others where it is one of several.
-static enum hearth_status open_siblings(struct ht_gguf *g, struct hearth_error *err) {
+static enum hearth_status open_siblings(struct ht_gguf *g, uint64_t *left,
+                                        struct hearth_error *err) {
     uint32_t no, count;
     char suffix[SPLIT_SUFFIX_BYTES];
     struct gguf_part first = g->parts[0];
@@ -96,7 +99,7 @@ static enum hearth_status open_siblings(struct ht_gguf *g, struct hearth_error *
     g->parts = parts;
     g->n_parts = count;
     for (uint32_t i = 0; i < count && !s; i++) {
-        if (i != no) s = open_sibling(g, first.name, n_path - n_suffix, i, count, err);
+        if (i != no) s = open_sibling(g, first.name, n_path - n_suffix, i, count, left, err);
     }
     return s;
 }
@@ -161,15 +164,13 @@ static enum hearth_status create(struct ht_gguf **out, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-static enum hearth_status open_path(const char *path, bool copy, uint64_t left,
-                                    struct ht_gguf **out, struct hearth_error *err) {
+static enum hearth_status open_path(const char *path, uint64_t *left, struct ht_gguf **out,
+                                    struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     enum hearth_status s = create(&g, err);
     if (s) return s;
-    g->copy = copy;
-    g->left = left;
-    s = open_part(g, path, &g->parts[0], err);
-    if (!s) s = open_siblings(g, err);
+    s = open_part(g, path, left, &g->parts[0], err);
+    if (!s) s = open_siblings(g, left, err);
     if (!s) s = merge_tensors(g, err);
     if (!s) s = check_split_count(g, err);
     if (s) {
@@ -181,12 +182,12 @@ static enum hearth_status open_path(const char *path, bool copy, uint64_t left,
 }
 
 enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct hearth_error *err) {
-    return open_path(path, false, 0, out, err);
+    return open_path(path, NULL, out, err);
 }
 
 enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available, struct ht_gguf **out,
                                      struct hearth_error *err) {
-    return open_path(path, true, available, out, err);
+    return open_path(path, &available, out, err);
 }
 
 static enum hearth_status open_bytes(struct ht_gguf *g, const void *data, size_t n_bytes,

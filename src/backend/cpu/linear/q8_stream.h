@@ -264,6 +264,7 @@ INLINE bool by_fours(const uint32_t f, const uint32_t n) {
 INLINE void streams(const uint32_t f, const uint8_t *w, size_t row_bytes,
                     const struct ht_tile_args *t) {
     const uint32_t m = stream_limit(f);
+    // What is never taken is made for one token, or gcc warns of sums past the end.
 #define STREAM_OF(n)                                                                               \
     case n:                                                                                        \
         if ((n) <= STREAM_TOKENS && m >= (n))                                                      \
