@@ -335,7 +335,9 @@ static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
         stop = (page + 1) * HT_PAGE_TOKENS;
         if (stop > end * HT_LANES) stop = end * HT_LANES;
         size_t at = (size_t)(j % HT_PAGE_TOKENS) * d + 2 * e;
-        for (uint32_t i = j; i < stop; i += 2, at += 2 * d) {
+        const int16_t *code = &codes[0][j];
+        for (uint32_t i = j; i < stop; i += 2, at += 2 * d, code += 2) {
+            __asm__("" : "+r"(code)); // one address, with an offset for each row
             struct pairs row[8];
             if (next)
                 UNROLL for (int x = 0; x < nv; x++)
@@ -343,7 +345,7 @@ static INLINE void pv_block_i16(const int nr, const int nv, float *acc,
             UNROLL for (int x = 0; x < nv; x++) row[x] =
                 w_load((const int16_t *)v[page] + at + (size_t)x * 2 * HT_LANES);
             UNROLL for (int r = 0; r < nr; r++) {
-                struct pairs w = w_set1(&codes[r][i]);
+                struct pairs w = w_set1(code + r * HT_TILE);
                 UNROLL for (int x = 0; x < nv; x++) sum[r][x] = w_dot(sum[r][x], row[x], w);
             }
         }
@@ -368,9 +370,8 @@ static INLINE void pv_rows_i16(const int nr, float *acc, const int16_t codes[][H
         pv_block_i16(nr, 4, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
         e += 4 * HT_LANES;
     }
-    for (; e < d; e += HT_LANES)
-        pv_block_i16(nr, 1, acc, codes, steps, c, d, v, next, begin, end, e,
-                     d - e < HT_LANES ? d - e : HT_LANES);
+    for (; most > 1 && e + HT_LANES <= d; e += HT_LANES)
+        pv_block_i16(nr, 1, acc, codes, steps, c, d, v, next, begin, end, e, HT_LANES);
 }
 
 static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, uint32_t n_rows,
@@ -388,6 +389,10 @@ static void pv_i16(float *acc, const float *p, const float *c, uint32_t n_kv, ui
         const void *const *then = next; // fetched once
         for (uint32_t g = begin; next && g < end; g++)
             fetch(ht_i16_v_steps(next[g], d), 64 * (g % HT_PAGE_GROUPS));
+        // Heads are seldom of no whole vectors: row by row.
+        for (uint32_t last = d % HT_LANES, i = r; last > 0 && i < stop; i++)
+            pv_block_i16(1, 1, acc + (size_t)i * d, codes + i, steps + i, c + i, d, v,
+                         i == r ? next : NULL, begin, end, d - last, last);
         for (; r < stop; r += n, then = NULL) {
             n = piece(stop - r, true);
             WITH_PIECE(n, true, pv_rows_i16, acc + (size_t)r * d, codes + r, steps + r, c + r, d, v,

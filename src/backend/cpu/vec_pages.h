@@ -263,7 +263,7 @@ static INLINE void pv_rows(const int nr, enum hearth_kv_type type, float *acc, c
         pv_block(nr, 4, type, acc, p, c, d, v, next, begin, end, e, HT_LANES);
         e += 4 * HT_LANES;
     }
-    for (; e + HT_LANES <= d; e += HT_LANES)
+    for (; most > 1 && e + HT_LANES <= d; e += HT_LANES)
         pv_block(nr, 1, type, acc, p, c, d, v, next, begin, end, e, HT_LANES);
 }
 
