@@ -26,6 +26,14 @@ BY_CODES(HT_Q5_K, q5_k_to_f32)
 BY_CODES(HT_Q6_K, q6_k_to_f32)
 BY_CODES(HT_IQ4_NL, iq4_nl_to_f32)
 BY_CODES(HT_IQ3_S, iq3_s_to_f32)
+BY_CODES(HT_IQ1_S, iq1_s_to_f32)
+BY_CODES(HT_IQ1_M, iq1_m_to_f32)
+BY_CODES(HT_IQ2_XXS, iq2_xxs_to_f32)
+BY_CODES(HT_IQ2_XS, iq2_xs_to_f32)
+BY_CODES(HT_IQ2_S, iq2_s_to_f32)
+BY_CODES(HT_IQ3_XXS, iq3_xxs_to_f32)
+BY_CODES(HT_Q1_0, q1_0_to_f32)
+BY_CODES(HT_Q2_0, q2_0_to_f32)
 BY_CODES(HT_IQ4_XS, iq4_xs_to_f32)
 BY_CODES(HT_TQ1_0, tq1_0_to_f32)
 BY_CODES(HT_TQ2_0, tq2_0_to_f32)
@@ -48,23 +56,23 @@ static const struct ht_format_info formats[HT_N_FORMATS] = {
     [HT_Q5_K] = {"Q5_K", SUPER, 176, q5_k_to_f32, NULL, &ht_codes_q5_k},
     [HT_Q6_K] = {"Q6_K", SUPER, 210, q6_k_to_f32, NULL, &ht_codes_q6_k},
     [HT_IQ3_S] = {"IQ3_S", SUPER, 110, iq3_s_to_f32, NULL, &ht_codes_iq3_s},
+    [HT_IQ1_S] = {"IQ1_S", SUPER, 50, iq1_s_to_f32, NULL, &ht_codes_iq1_s},
+    [HT_IQ1_M] = {"IQ1_M", SUPER, 56, iq1_m_to_f32, NULL, &ht_codes_iq1_m},
+    [HT_IQ2_XXS] = {"IQ2_XXS", SUPER, 66, iq2_xxs_to_f32, NULL, &ht_codes_iq2_xxs},
+    [HT_IQ2_XS] = {"IQ2_XS", SUPER, 74, iq2_xs_to_f32, NULL, &ht_codes_iq2_xs},
+    [HT_IQ2_S] = {"IQ2_S", SUPER, 82, iq2_s_to_f32, NULL, &ht_codes_iq2_s},
+    [HT_IQ3_XXS] = {"IQ3_XXS", SUPER, 98, iq3_xxs_to_f32, NULL, &ht_codes_iq3_xxs},
     [HT_IQ4_NL] = {"IQ4_NL", 32, 18, iq4_nl_to_f32, NULL, &ht_codes_iq4_nl},
     [HT_IQ4_XS] = {"IQ4_XS", SUPER, 136, iq4_xs_to_f32, NULL, &ht_codes_iq4_xs},
     [HT_TQ1_0] = {"TQ1_0", SUPER, 54, tq1_0_to_f32, NULL, &ht_codes_tq1_0},
     [HT_TQ2_0] = {"TQ2_0", SUPER, 66, tq2_0_to_f32, NULL, &ht_codes_tq2_0},
     [HT_MXFP4] = {"MXFP4", 32, 17, mxfp4_to_f32, NULL, &ht_codes_mxfp4},
+    [HT_Q1_0] = {"Q1_0", 128, 18, q1_0_to_f32, NULL, &ht_codes_q1_0},
+    [HT_Q2_0] = {"Q2_0", 64, 18, q2_0_to_f32, NULL, &ht_codes_q2_0},
     // Known by name and size alone.
     [HT_Q8_1] = {.name = "Q8_1", .block_len = 32, .block_bytes = 36},
     [HT_Q8_K] = {.name = "Q8_K", .block_len = SUPER, .block_bytes = 292},
-    [HT_IQ2_XXS] = {.name = "IQ2_XXS", .block_len = SUPER, .block_bytes = 66},
-    [HT_IQ2_XS] = {.name = "IQ2_XS", .block_len = SUPER, .block_bytes = 74},
-    [HT_IQ2_S] = {.name = "IQ2_S", .block_len = SUPER, .block_bytes = 82},
-    [HT_IQ3_XXS] = {.name = "IQ3_XXS", .block_len = SUPER, .block_bytes = 98},
-    [HT_IQ1_S] = {.name = "IQ1_S", .block_len = SUPER, .block_bytes = 50},
-    [HT_IQ1_M] = {.name = "IQ1_M", .block_len = SUPER, .block_bytes = 56},
     [HT_NVFP4] = {.name = "NVFP4", .block_len = 64, .block_bytes = 36},
-    [HT_Q1_0] = {.name = "Q1_0", .block_len = 128, .block_bytes = 18},
-    [HT_Q2_0] = {.name = "Q2_0", .block_len = 64, .block_bytes = 18},
     [HT_I8] = {.name = "I8", .block_len = 1, .block_bytes = 1},
     [HT_I16] = {.name = "I16", .block_len = 1, .block_bytes = 2},
     [HT_I32] = {.name = "I32", .block_len = 1, .block_bytes = 4},
@@ -90,6 +98,10 @@ static void dequant(enum ht_format f, const void *blocks, float *out, size_t n_b
 const struct ht_format_info *ht_format_get(uint32_t id) {
     if (id >= HT_N_FORMATS || !formats[id].name) return NULL;
     return &formats[id];
+}
+
+enum ht_format ht_format_id(const struct ht_format_info *info) {
+    return (enum ht_format)(info - formats);
 }
 
 bool ht_format_find(const char *name, enum ht_format *out) {

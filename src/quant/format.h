@@ -73,14 +73,12 @@ struct ht_format_info {
 
 // NULL for an id that no row has.
 const struct ht_format_info *ht_format_get(uint32_t id);
+// Of a row of the table.
+enum ht_format ht_format_id(const struct ht_format_info *info);
 // By name, case-insensitive; false if there is none.
 HT_MUST_CHECK bool ht_format_find(const char *name, enum ht_format *out);
 // Bytes of a row of n weights; false if n is not a whole number of blocks or the product overflows.
 HT_MUST_CHECK bool ht_format_row_bytes(enum ht_format f, uint64_t n, uint64_t *out);
-
-// IQ3_S: four odd values of 1 to 15 an entry, four bits each: value 0 lowest, then 2, 1 and 3, so
-// that a mask leaves neighbours in bytes beside each other.
-extern const uint16_t ht_iq3_grid[512];
 
 float ht_f16_to_f32(uint16_t h);
 uint16_t ht_f32_to_f16(float x); // round to nearest even

@@ -27,9 +27,12 @@ void ht_q8_0_from_f32(const float *in, void *blocks, size_t n);
 extern const struct ht_codes ht_codes_q2_k, ht_codes_q3_k, ht_codes_q4_k, ht_codes_q5_k,
     ht_codes_q6_k;
 // iquants.c: codes that index a table of values
-extern const struct ht_codes ht_codes_iq3_s, ht_codes_iq4_nl, ht_codes_iq4_xs, ht_codes_mxfp4;
-// ternary.c
-extern const struct ht_codes ht_codes_tq1_0, ht_codes_tq2_0;
+extern const struct ht_codes ht_codes_iq4_nl, ht_codes_iq4_xs, ht_codes_mxfp4;
+// gquants.c: codes that index a grid of eight or four values
+extern const struct ht_codes ht_codes_iq1_s, ht_codes_iq1_m, ht_codes_iq2_xxs, ht_codes_iq2_xs;
+extern const struct ht_codes ht_codes_iq2_s, ht_codes_iq3_xxs, ht_codes_iq3_s;
+// ternary.c: one or two bits
+extern const struct ht_codes ht_codes_q1_0, ht_codes_q2_0, ht_codes_tq1_0, ht_codes_tq2_0;
 
 // Little-endian reads of any alignment.
 static inline float rd_f16(const uint8_t *p) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Super-blocks of 256 weights out of {-1, 0, 1} with one f16 scale: w = d * (q - 1).
+// Weights of one or two bits, or of a digit of three, with one f16 scale a block: w = d * (q - 1).
 //
-//   TQ1_0  | qs 48 | qh 4 | d 2 |   five base-3 digits a byte of qs, four a byte of qh
-//   TQ2_0  | qs 64 | d 2 |          four 2-bit fields a byte
+//   TQ1_0  | qs 48 | qh 4 | d 2 |   256 weights: five base-3 digits a byte of qs, four a byte of qh
+//   TQ2_0  | qs 64 | d 2 |          256 weights: four 2-bit fields a byte, weights 32 apart
+//   Q2_0   | d 2 | qs 16 |          64 weights: four 2-bit fields a byte, weights in a row
+//   Q1_0   | d 2 | qs 16 |          128 weights: a bit each, q = 0 or 2
 #include "quant/rows.h"
 
 // Digit n of a byte that holds a base-3 fraction: byte * 3^n, modulo 256, times 3, over 256.
@@ -14,6 +16,18 @@ static uint8_t digit(uint8_t byte, int n) {
 
 static void all_scales(float d, float *scale) {
     for (int g = 0; g < 8; g++) scale[g] = d;
+}
+
+static void unpack_q1_0(const uint8_t *block, uint8_t *code, float *scale, float *min) {
+    (void)min;
+    for (int g = 0; g < 4; g++) scale[g] = rd_f16(block);
+    for (int i = 0; i < 128; i++) code[i] = (block[2 + i / 8] >> i % 8 & 1) * 2;
+}
+
+static void unpack_q2_0(const uint8_t *block, uint8_t *code, float *scale, float *min) {
+    (void)min;
+    scale[0] = scale[1] = rd_f16(block);
+    for (int i = 0; i < 64; i++) code[i] = block[2 + i / 4] >> i % 4 * 2 & 3;
 }
 
 // Weights 0-159: digit i / 32 of qs[i % 32]; 160-239: digit i / 16 of qs[32 + i % 16]; 240-255:
@@ -32,5 +46,7 @@ static void unpack_tq2_0(const uint8_t *block, uint8_t *code, float *scale, floa
     for (int i = 0; i < SUPER; i++) code[i] = block[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
 }
 
+const struct ht_codes ht_codes_q1_0 = {1, 2, 32, false, unpack_q1_0};
+const struct ht_codes ht_codes_q2_0 = {1, 3, 32, false, unpack_q2_0};
 const struct ht_codes ht_codes_tq1_0 = {1, 2, 32, false, unpack_tq1_0};
 const struct ht_codes ht_codes_tq2_0 = {1, 3, 32, false, unpack_tq2_0};

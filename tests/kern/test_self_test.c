@@ -114,7 +114,7 @@ static float *result(const struct ht_tile_args *t, uint32_t token) {
 }
 
 static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) {
-    ht_linear_scalar.format[HT_Q6_K].tile(p, t);
+    ht_linear_scalar.format[HT_Q6_K_ROW].tile(p, t);
     if (t->n_tokens > 6) result(t, 7)[31] += 1e-3f; // one row of the eighth token
 }
 
@@ -128,7 +128,7 @@ static void broken_act(const struct ht_tops *tops, const float *x, uint32_t n_in
 }
 
 static void broken_bf16(const struct ht_panel *p, const struct ht_tile_args *t) {
-    ht_linear_scalar.format[HT_BF16].tile(p, t);
+    ht_linear_scalar.format[HT_BF16_ROW].tile(p, t);
     result(t, 0)[3] *= 1.001f;
 }
 
@@ -136,13 +136,13 @@ static void test_finds_linear(void **state) {
     (void)state;
     struct ht_linear_kernels linear = ht_linear_scalar;
     struct ht_self_test_tables tables = {.linear = &linear};
-    linear.format[HT_Q6_K].tile = broken_tile;
+    linear.format[HT_Q6_K_ROW].tile = broken_tile;
     expect_found(&tables, (const char *const[]){"linear Q6_K", NULL});
     linear = ht_linear_scalar;
     linear.act_q8 = broken_act;
     expect_found(&tables, (const char *const[]){"activations Q8", NULL});
     linear = ht_linear_scalar;
-    linear.format[HT_BF16].tile = broken_bf16;
+    linear.format[HT_BF16_ROW].tile = broken_bf16;
     expect_found(&tables, (const char *const[]){"linear BF16", NULL});
 }
 
@@ -197,7 +197,7 @@ static void check_taken(int level, bool repacked, enum part part) {
     bool taken[HT_N_FORMATS] = {false};
     size_t n_failed = 0, n = 0;
     for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
-        struct ht_linear_format *of = repacked ? &k.repacked[f] : &k.format[f];
+        struct ht_linear_format *of = (repacked ? k.repacked : k.format) + ht_format_row[f];
         if (part == PACK && repacked && f == HT_BF16) continue; // which lies as panels have it
         taken[f] = of->pack && take_away(of, part);
     }

@@ -85,6 +85,8 @@ static void bf16_rounds_to_nearest_even(void **state) {
     assert_int_equal(ht_f32_to_bf16(INFINITY), 0x7f80);
 }
 
+enum { SUPER_BYTES = 300 }; // of a block, at most
+
 // ---- blocks by hand ----------------------------------------------------------------------------
 
 static void table_answers(void **state) {
@@ -138,19 +140,52 @@ static void blocks_by_hand(void **state) {
 // Every code that a block can hold stays within what the row promises to the packers.
 static void codes_stay_in_range(void **state) {
     (void)state;
-    uint8_t block[300], code[256];
+    uint8_t block[SUPER_BYTES], code[256];
     float scale[16], min[16];
     uint32_t seed = 1;
     for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
         const struct ht_format_info *info = ht_format_get(f);
         if (!info || !info->codes) continue;
         for (int round = 0; round < 200; round++) {
-            for (int i = 0; i < 300; i++)
+            for (int i = 0; i < SUPER_BYTES; i++)
                 block[i] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
             info->codes->unpack(block, code, scale, min);
             for (uint32_t i = 0; i < info->block_len; i++)
                 assert_true(code[i] <= info->codes->max_code);
         }
+    }
+}
+
+// Formats that no golden model has, and one: the bits that ggml's dequantize_row_* gave for the
+// same random blocks (llama.cpp of 2026-08-18, docs/performance.md), FNV-1a over all words.
+static void weights_as_ggml(void **state) {
+    (void)state;
+    static const struct {
+        enum ht_format format;
+        uint32_t hash;
+    } known[] = {{HT_IQ2_XXS, 0x39e611a1}, {HT_IQ2_XS, 0x21184121}, {HT_IQ2_S, 0x682997cd},
+                 {HT_IQ3_XXS, 0x6ea7c085}, {HT_IQ3_S, 0x109b0a95},  {HT_IQ1_S, 0xf269d865},
+                 {HT_IQ1_M, 0x2f552ce5},   {HT_Q1_0, 0x2e1a5dc5},   {HT_Q2_0, 0x490d1dc5}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct ht_format_info *info = ht_format_get(known[i].format);
+        uint8_t block[SUPER_BYTES];
+        float w[256];
+        uint32_t seed = 1, hash = 2166136261u;
+        for (int round = 0; round < 64; round++) {
+            for (uint32_t b = 0; b < info->block_bytes; b++)
+                block[b] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
+            if (known[i].format == HT_IQ1_M)
+                block[55] = (block[55] & 0x8f) | 0x20; // d is a number
+            else
+                block[1] = (block[1] & 0x83) | 0x20;
+            info->to_f32(block, w, 1);
+            for (uint32_t k = 0; k < info->block_len; k++) {
+                uint32_t u;
+                memcpy(&u, &w[k], sizeof u);
+                hash = (hash ^ u) * 16777619u;
+            }
+        }
+        if (hash != known[i].hash) fail_msg("%s: %08x, not %08x", info->name, hash, known[i].hash);
     }
 }
 
@@ -334,6 +369,7 @@ int main(void) {
         cmocka_unit_test(table_answers),
         cmocka_unit_test(blocks_by_hand),
         cmocka_unit_test(codes_stay_in_range),
+        cmocka_unit_test(weights_as_ggml),
         cmocka_unit_test(q8_0_there_and_back),
         cmocka_unit_test(golden_weights),
     };

@@ -39,6 +39,7 @@ static inline const int *kern_half_offsets(enum ht_format f) {
     case HT_TQ1_0: return at52;
     case HT_TQ2_0: return at64;
     case HT_F32:
+    case HT_IQ1_M:
     case HT_MXFP4: return none;
     default: return at0;
     }
@@ -64,6 +65,7 @@ static inline void kern_weights(enum ht_format f, uint8_t *w, size_t n_bytes, ui
             w[b + (size_t)halves[i]] = (uint8_t)h;
             w[b + (size_t)halves[i] + 1] = (uint8_t)(h >> 8);
         }
+        if (f == HT_IQ1_M) w[b + 55] = (uint8_t)((w[b + 55] & 0x8f) | 0x20); // d, by four bits
         if (f == HT_MXFP4) w[b] = (uint8_t)(118 + w[b] % 8 - (w[b] % 31 == 0 ? 118 : 0));
     }
 }

@@ -18,6 +18,12 @@ enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
     case HT_Q4_K:
     case HT_Q5_K:
     case HT_Q6_K:
+    case HT_IQ1_S:
+    case HT_IQ1_M:
+    case HT_IQ2_XXS:
+    case HT_IQ2_XS:
+    case HT_IQ2_S:
+    case HT_IQ3_XXS:
     case HT_IQ3_S:
     case HT_IQ4_XS: return HT_ACT_ROW_Q8_120;
     default: return HT_ACT_ROW_Q8;

@@ -160,6 +160,22 @@ static inline uint32_t ht_stream_tokens(uint32_t n) {
 }
 #define HT_STREAM_TOKENS 16
 
+// The formats that are multiplied: rows of a level's tables, HT_Q4_0_ROW and so on. All others
+// share an empty one, HT_NO_ROW.
+// clang-format off
+#define HT_MULTIPLIED(ROW)                                                                         \
+    ROW(HT_F32) ROW(HT_F16) ROW(HT_BF16)                                                           \
+    ROW(HT_Q4_0) ROW(HT_Q4_1) ROW(HT_Q5_0) ROW(HT_Q5_1) ROW(HT_Q8_0)                               \
+    ROW(HT_Q2_K) ROW(HT_Q3_K) ROW(HT_Q4_K) ROW(HT_Q5_K) ROW(HT_Q6_K)                               \
+    ROW(HT_IQ1_S) ROW(HT_IQ1_M) ROW(HT_IQ2_XXS) ROW(HT_IQ2_XS) ROW(HT_IQ2_S)                       \
+    ROW(HT_IQ3_XXS) ROW(HT_IQ3_S) ROW(HT_IQ4_NL) ROW(HT_IQ4_XS)                                    \
+    ROW(HT_Q1_0) ROW(HT_Q2_0) ROW(HT_TQ1_0) ROW(HT_TQ2_0) ROW(HT_MXFP4)
+// clang-format on
+#define HT_ROW_ID(f) f##_ROW,
+enum ht_format_row { HT_NO_ROW, HT_MULTIPLIED(HT_ROW_ID) HT_N_ROWS };
+#undef HT_ROW_ID
+extern const uint8_t ht_format_row[HT_N_FORMATS];
+
 // How a level computes a format.
 struct ht_linear_format {
     ht_pack_fn *pack;
@@ -185,9 +201,9 @@ struct ht_linear_kernels {
     // n_in floats to blocks that lie dst_step bytes apart (64 in a prepared row).
     ht_act_q8_fn *act_q8;
     ht_act_fn *act_bf16;
-    struct ht_linear_format format[HT_N_FORMATS];
+    struct ht_linear_format format[HT_N_ROWS]; // by ht_format_row
     // The same of repacked weights (linear.h); pack is NULL where the level has none.
-    struct ht_linear_format repacked[HT_N_FORMATS];
+    struct ht_linear_format repacked[HT_N_ROWS];
 };
 
 // Rows of repacked weights that stand together: where a weight is a chain's next product as it is,

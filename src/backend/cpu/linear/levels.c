@@ -7,12 +7,16 @@
 // Of a matrix: 32 bits hold the way from a row to the fifteenth behind it, which gathers take.
 #define MAX_SIDE (UINT32_MAX / 32)
 
+#define ROW_OF(f) [f] = f##_ROW,
+const uint8_t ht_format_row[HT_N_FORMATS] = {HT_MULTIPLIED(ROW_OF)};
+#undef ROW_OF
+
 enum hearth_status ht_linear_supports(enum ht_format f, uint64_t n_in, uint64_t n_out,
                                       struct hearth_error *err) {
     const struct ht_format_info *info = ht_format_get((uint32_t)f);
     uint64_t row_bytes, total;
     if (!info) return ht_fail(err, HEARTH_E_UNSUPPORTED, "tensor type %d is not known", (int)f);
-    if (!ht_linear_scalar.format[f].pack)
+    if (!ht_linear_scalar.format[ht_format_row[f]].pack)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "no kernel multiplies weights of format %s",
                        info->name);
     if (n_in == 0 || n_in > MAX_SIDE || n_out == 0 || n_out > MAX_SIDE)

@@ -42,7 +42,7 @@ static uint32_t chunk_of(const struct ht_linear_kernels *k, enum ht_format f) {
 
 static const struct ht_linear_format *kernels_of(const struct ht_linear_kernels *k,
                                                  const struct ht_linear_job *job) {
-    return job->repacked ? &k->repacked[job->format] : &k->format[job->format];
+    return (job->repacked ? k->repacked : k->format) + ht_format_row[job->format];
 }
 
 // Bytes of n weights' part of a row of prepared activations.

@@ -26,11 +26,17 @@
 //                         HT_STREAM_TOKENS); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
 //                         and of formats other than Q8_0, Q4_0 and Q4_K (q8_stream.h)
 //   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
+//   MIN_PACK(name)        the packers of formats with mins, which other levels share; MIN_PACKED is
+//                         defined where another file has them (default pack_##name, static)
+//   ENTRIES               if defined: the packer of formats of entries, which is in another file
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
 #define HT_LINEAR_Q8_H
 
+#ifndef ENTRIES
+#include "backend/cpu/linear/q8_entries.h"
+#endif
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
 #include "backend/cpu/linear/q8_tile.h"
@@ -40,6 +46,9 @@ static void tile_32(const struct ht_panel *p, const struct ht_tile_args *t) {
 }
 static void tile_32_min(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(32, MINS, 0, p, t);
+}
+static void tile_16(const struct ht_panel *p, const struct ht_tile_args *t) {
+    tiles(16, PLAIN, 0, p, t);
 }
 static void tile_16_min(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(16, MINS, 0, p, t);
@@ -66,9 +75,6 @@ TILE_OFFSET(16, 32)
 #define OFFSET_32(tile, offset) tile_32_##offset
 #define OFFSET_16(offset)       tile_16_##offset
 #else
-static void tile_16(const struct ht_panel *p, const struct ht_tile_args *t) {
-    tiles(16, PLAIN, 0, p, t);
-}
 #define OFFSET_32(tile, offset) tile
 #define OFFSET_16(offset)       tile_16
 #endif
@@ -96,62 +102,92 @@ TILE_OFFSET(32, 8)
 #define FORMAT(id, name)                                                                           \
     PACK(static, id, pack_##name)                                                                  \
     STREAM(id, name)
+#ifndef MIN_PACK
+#define MIN_PACK(name)       pack_##name
+#define FORMAT_MIN(id, name) FORMAT(id, name)
+#elif defined(MIN_PACKED)
+#define FORMAT_MIN(id, name) STREAM(id, name)
+#else
+#define FORMAT_MIN(id, name)                                                                       \
+    PACK(, id, MIN_PACK(name))                                                                     \
+    STREAM(id, name)
+#endif
 #ifdef OTHER_Q4_PACKS
 STREAM(HT_Q4_0, q4_0)
 STREAM(HT_Q4_K, q4_k)
 #else
 FORMAT(HT_Q4_0, q4_0)
-FORMAT(HT_Q4_K, q4_k)
+FORMAT_MIN(HT_Q4_K, q4_k)
 #endif
-FORMAT(HT_Q4_1, q4_1)
+FORMAT_MIN(HT_Q4_1, q4_1)
 FORMAT(HT_Q5_0, q5_0)
-FORMAT(HT_Q5_1, q5_1)
+FORMAT_MIN(HT_Q5_1, q5_1)
 FORMAT(HT_Q8_0, q8_0)
-FORMAT(HT_Q2_K, q2_k)
+FORMAT_MIN(HT_Q2_K, q2_k)
 FORMAT(HT_Q3_K, q3_k)
-FORMAT(HT_Q5_K, q5_k)
+FORMAT_MIN(HT_Q5_K, q5_k)
 FORMAT(HT_Q6_K, q6_k)
 FORMAT(HT_IQ4_NL, iq4_nl)
 FORMAT(HT_IQ4_XS, iq4_xs)
 FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
-// Their streams would be 30 to 40 KB of code each, more than the first-level cache holds, and read
-// one token's weights only a tenth (IQ3_S) or a third (TQ1_0) faster than a panel does.
-PACK(static, HT_IQ3_S, pack_iq3_s)
+// Its stream would be 30 to 40 KB of code, more than the first-level cache holds, and read one
+// token's weights only a third faster than a panel does.
 PACK(static, HT_TQ1_0, pack_tq1_0)
 #undef FORMAT
+#undef FORMAT_MIN
 #undef STREAM
 
-// A row of the level's table: how the names of its packer and its stream begin, its tile, and how
-// many tokens the stream takes.
+// A row of the level's table: its packer or how its name begins, its tile, how its stream's name
+// begins, and how many tokens that takes.
 #define ROW_Q4_0(packs, tile, stream)                                                              \
-    [HT_Q4_0] = {packs##_q4_0, tile, stream##_q4_0, STREAM_NARROW, STREAM_NARROW}
-#define ROW_Q4_K(packs, tile, stream)                                                              \
-    [HT_Q4_K] = {packs##_q4_k, tile, stream##_q4_k, STREAM_Q4_K, STREAM_Q4_K}
+    [HT_Q4_0_ROW] = {packs##_q4_0, tile, stream##_q4_0, STREAM_NARROW, STREAM_NARROW}
+#define ROW_Q4_K(pack, tile, stream)                                                               \
+    [HT_Q4_K_ROW] = {pack, tile, stream##_q4_k, STREAM_Q4_K, STREAM_Q4_K}
+
+#ifndef ENTRIES
+PACK_ENTRIES(static, SMALL_PAIRS, CODES_SIGNED, pack_entries)
+#define ENTRIES pack_entries
+#endif
 
 // All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
 // packers begin.
 #define Q8_FORMATS(tile_32, tile_32_min, packs, stream)                                            \
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
-        ROW_Q4_K(packs, NIBBLES_32_MIN(tile_32_min), stream),                                      \
-        OTHER_FORMATS(tile_32, tile_32_min, packs, pack_iq3_s, stream, STREAM_TOKENS)
+        ROW_Q4_K(MIN_PACK(q4_k), NIBBLES_32_MIN(tile_32_min), stream),                             \
+        OTHER_FORMATS(tile_32, tile_32_min, packs, stream, STREAM_TOKENS),                         \
+        ENTRY_FORMATS(tile_32, ENTRIES, ENTRIES)
 
-// Those but Q4_0 and Q4_K; most_q8_0: how many tokens the stream of Q8_0 takes.
-#define OTHER_FORMATS(tile_32, tile_32_min, packs, iq3_s, stream, most_q8_0)                       \
-    [HT_Q4_1] = {pack_q4_1, NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_OTHER,              \
-                 STREAM_OTHER},                                                                    \
-    [HT_Q5_0] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, STREAM_OTHER, STREAM_OTHER}, \
-    [HT_Q5_1] = {pack_q5_1, tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},                 \
-    [HT_Q8_0] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                      \
-    [HT_Q2_K] = {pack_q2_k, tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},                   \
-    [HT_Q3_K] = {pack_q3_k, OFFSET_16(4), stream##_q3_k, STREAM_FEW, STREAM_FEW},                  \
-    [HT_Q5_K] = {pack_q5_k, tile_32_min, stream##_q5_k, STREAM_Q5_K, STREAM_Q5_K_MOST},            \
-    [HT_Q6_K] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},                 \
-    [HT_IQ4_NL] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_OTHER, STREAM_OTHER},          \
-    [HT_IQ4_XS] = {pack_iq4_xs, tile_32, stream##_iq4_xs, STREAM_OTHER, STREAM_OTHER},             \
-    [HT_TQ2_0] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_RARE, STREAM_RARE},    \
-    [HT_MXFP4] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER, STREAM_OTHER}, \
-    [HT_IQ3_S] = {iq3_s, OFFSET_32(tile_32, 16), NULL, 0, 0},                                      \
-    [HT_TQ1_0] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
+// Those but Q4_0, Q4_K and formats of entries; most_q8_0: how many tokens the stream of Q8_0 takes.
+#define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most_q8_0)                              \
+    [HT_Q4_1_ROW] = {MIN_PACK(q4_1), NIBBLES_32_MIN(tile_32_min), stream##_q4_1, STREAM_OTHER,     \
+                     STREAM_OTHER},                                                                \
+    [HT_Q5_0_ROW] = {packs##_q5_0, OFFSET_32(tile_32, 16), stream##_q5_0, STREAM_OTHER,            \
+                     STREAM_OTHER},                                                                \
+    [HT_Q5_1_ROW] = {MIN_PACK(q5_1), tile_32_min, stream##_q5_1, STREAM_RARE, STREAM_RARE},        \
+    [HT_Q8_0_ROW] = {packs##_q8_0, tile_32, stream##_q8_0, most_q8_0, most_q8_0},                  \
+    [HT_Q2_K_ROW] = {MIN_PACK(q2_k), tile_16_min, stream##_q2_k, STREAM_FEW, STREAM_FEW},          \
+    [HT_Q3_K_ROW] = {pack_q3_k, OFFSET_16(4), stream##_q3_k, STREAM_FEW, STREAM_FEW},              \
+    [HT_Q5_K_ROW] = {MIN_PACK(q5_k), tile_32_min, stream##_q5_k, STREAM_Q5_K, STREAM_Q5_K_MOST},   \
+    [HT_Q6_K_ROW] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},             \
+    [HT_IQ4_NL_ROW] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_OTHER, STREAM_OTHER},      \
+    [HT_IQ4_XS_ROW] = {pack_iq4_xs, tile_32, stream##_iq4_xs, STREAM_OTHER, STREAM_OTHER},         \
+    [HT_TQ2_0_ROW] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_RARE,              \
+                      STREAM_RARE},                                                                \
+    [HT_MXFP4_ROW] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER,            \
+                      STREAM_OTHER},                                                               \
+    [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
+
+// Formats of entries, which have no streams; by_registers: the packer of those with small grids.
+#define ENTRY_FORMATS(tile_32, pack, by_registers)                                                 \
+    [HT_IQ2_XXS_ROW] = {by_registers, tile_32, NULL, 0, 0},                                        \
+    [HT_IQ2_XS_ROW] = {by_registers, tile_16, NULL, 0, 0},                                         \
+    [HT_IQ3_XXS_ROW] = {by_registers, tile_32, NULL, 0, 0},                                        \
+    [HT_IQ3_S_ROW] = {by_registers, OFFSET_32(tile_32, 16), NULL, 0, 0},                           \
+    [HT_IQ2_S_ROW] = {pack, tile_16, NULL, 0, 0},                                                  \
+    [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                                   \
+    [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), NULL, 0, 0},                                            \
+    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0},                                     \
+    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 #endif

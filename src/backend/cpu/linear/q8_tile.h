@@ -358,7 +358,12 @@ INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const 
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
             tile(m, group, kind, offset, p, &whole, token, r, &ahead);
     if (TILE_ADDS && whole.add) stored = token;
-    for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows) {
+    // Two seldom formats' tile, which is large: what is left goes token by token.
+    const bool by_one = SMALL_PAIRS && group == 16 && kind == PLAIN;
+    for (uint32_t i = token; by_one && i < t->n_tokens; i++)
+        for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
+            tile(1, group, kind, offset, p, t, i, r, &ahead);
+    for (uint32_t r = 0; !by_one && r < HT_ROW_GROUP; r += rows) {
         switch (t->n_tokens - token) {
         case 1: tile(1, group, kind, offset, p, t, token, r, &ahead); break;
         case 2: tile(2, group, kind, offset, p, t, token, r, &ahead); break;

@@ -7,7 +7,7 @@
 bool ht_linear_can_repack(const struct ht_linear_kernels *k, enum ht_format f, uint64_t n_in,
                           uint64_t n_out) {
     const struct ht_format_info *info = ht_format_get((uint32_t)f);
-    return info && k->repacked[f].pack && n_out % HT_ROW_GROUP == 0 &&
+    return info && k->repacked[ht_format_row[f]].pack && n_out % HT_ROW_GROUP == 0 &&
            n_in % info->block_len == 0 && n_in % HT_PAD_FLOAT == 0;
 }
 

@@ -70,7 +70,6 @@ INLINE struct shape base_shape(const uint32_t f) {
     case HT_Q6_K: return (struct shape){256, 210, 4, 16, false, 32};
     case HT_IQ4_NL: return (struct shape){32, 18, 1, 32, false, byte};
     case HT_IQ4_XS: return (struct shape){256, 136, IQ4_XS_STEP, 32, false, byte};
-    case HT_IQ3_S: return (struct shape){256, 110, 2, 32, false, 16};
     case HT_TQ1_0: return (struct shape){256, 54, 8, 32, false, 1};
     case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
     default: return (struct shape){32, 17, 1, 32, false, fp4}; // MXFP4
@@ -149,7 +148,6 @@ INLINE void load(const int n, const struct rows *w, const size_t at, vi *out) {
 INLINE void shared(const uint32_t f, const struct rows *w, vi *high) {
     if (f == HT_Q5_K) load(2, w, 16, high);
     if (f == HT_Q3_K) load(2, w, 0, high);
-    if (f == HT_IQ3_S) load(1, w, 58, high); // high[2], high[3]: qh
 }
 
 INLINE void high_of_step(const vi *high, uint32_t shift, vi *r) {
@@ -188,36 +186,6 @@ INLINE void raw_half(const uint32_t f, const struct rows *w, uint32_t step, cons
     }
 }
 
-#ifndef IQ3_LOOKUP // else in the instruction set's header, with entries in an order of its own
-// A step's 16 indices, by their bytes and ninth bits, become their entries of ht_iq3_grid: r[2 d]
-// holds those of weights 16 d .. and 16 d + 8 .., r[2 d + 1] of 16 d + 4 .. and 16 d + 12 ...
-INLINE void iq3_entries(const vi low[4], vi ninth, vi *r) {
-    uint16_t index[16 * LANES];
-    uint64_t entries[4 * LANES];
-    ninth = (ninth & 0xffff) | ninth << 14; // an index and the next but one, 16 bits apart
-    UNROLL(4)
-    for (int d = 0; d < 4; d++) {
-        vi even = d < 2 ? ninth << (8 - 4 * d) : (vi)((vu32)ninth >> (4 * d - 8));
-        vi odd = d < 2 ? ninth << (7 - 4 * d) : (vi)((vu32)ninth >> (4 * d - 7));
-        r[2 * d] = merge(low[d] & 0xff00ff, even, splat_int(0x1000100));
-        r[2 * d + 1] = merge((vi)((vu16)low[d] >> 8), odd, splat_int(0x1000100));
-    }
-    __builtin_memcpy(index, r, sizeof index);
-    UNROLL(4)
-    for (int i = 0; i < 4 * LANES; i++) // four at a time, since stores are what it waits for
-        entries[i] = ht_iq3_grid[index[4 * i]] | (uint64_t)ht_iq3_grid[index[4 * i + 1]] << 16 |
-                     (uint64_t)ht_iq3_grid[index[4 * i + 2]] << 32 |
-                     (uint64_t)ht_iq3_grid[index[4 * i + 3]] << 48;
-    __builtin_memcpy(r, entries, sizeof entries);
-}
-// The four weights of entry `at`, each in a byte's lower half.
-INLINE vi iq3_values(const vi *r, const int at) {
-    vi e = r[at / 4 * 2 + at % 2], then = (vi)((vu16)e >> 4);
-    return at % 4 < 2 ? merge(then << 16, e, splat_int(0xffff))
-                      : merge((vi)((vu32)e >> 16), then, splat_int(-0x10000));
-}
-#endif
-
 // A step's bytes: at most 2 * HALF vectors.
 INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi *high, vi *r) {
     if (in_fours(f)) { // r[i]: dword i of all; some are read twice
@@ -251,11 +219,6 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
     case HT_Q6_K:
         raw_half(f, w, step, 0, high, r);
         raw_half(f, w, step, 1, high, r + HALF);
-        break;
-    case HT_IQ3_S:
-        load(1, w, 2 + 16 * step, r + 12); // 16 indices, for two blocks
-        load(1, w, 66 + 8 * step, r + 8);  // r[10], r[11]: their signs
-        iq3_entries(r + 12, (vi)((vu32)(step < 2 ? high[2] : high[3]) >> step % 2 * 16), r);
         break;
     case HT_TQ1_0: // r[0 .. 11]: qs
         load(3, w, 0, r);
@@ -308,12 +271,6 @@ INLINE vi digits(const vi *r, const int j, const int i) {
     if (j < 5) return digit(r[i], j);
     if (j < 7) return digit(r[8 + i % 4], (j - 5) * 2 + i / 4);
     return i < 4 ? digit(r[8 + i], 4) : digit(r[15], i - 4);
-}
-
-// Four weights of an entry, as 16 + value, or minus it: values are odd, so that 16 - v is v ^ 14.
-INLINE vi iq3(const vi *r, const int j, const int i) {
-    const int at = 8 * j + i; // of the step's 16
-    return bits(iq3_values(r, at), 0, 15) ^ by_bits(r[10 + at / 8], at % 8, 14, 16);
 }
 
 // Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
@@ -381,7 +338,6 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const i
     case HT_Q2_K:
     case HT_Q3_K:
     case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4, up);
-    case HT_IQ3_S: return iq3(r, j, i);
     case HT_TQ1_0: return digits(r, j, i);
     default: return bits(r[i], 2 * j - up, 3 << up); // TQ2_0
     }

@@ -135,14 +135,6 @@ INLINE vf scale_mxfp4(vi e) {
     return (vf)((((e - 1) << 23) & ~small) | (tiny & small));
 }
 
-INLINE void scales_iq3_s(const struct rows *w, vf *scale) {
-    vi h[4];
-    load16(w, 94, h); // the last four bytes are the scales
-    vf d = half_rows(w, 0);
-    UNROLL(8)
-    for (int g = 0; g < 8; g++) scale[g] = scaled(d, 2 * field(h[3], 4 * g, 4) + 1);
-}
-
 INLINE void same_scales(const struct rows *w, const size_t at, const float *by, vf *scale) {
     vf d = half_rows(w, at);
     UNROLL(8)
@@ -191,7 +183,6 @@ INLINE void scales(const uint32_t f, const bool stand, const struct rows *w, vf 
     case HT_Q5_K: scales_q4_k(w, by, scale, min); break;
     case HT_Q6_K: scales_q6_k(w, by, scale); break;
     case HT_IQ4_XS: scales_iq4_xs(w, scale); break;
-    case HT_IQ3_S: scales_iq3_s(w, scale); break;
     case HT_TQ1_0: same_scales(w, 52, by, scale); break;
     case HT_TQ2_0: same_scales(w, 64, by, scale); break;
     case HT_MXFP4: scale[0] = scale_mxfp4(byte_rows(w, 0)); break;

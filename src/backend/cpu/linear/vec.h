@@ -25,6 +25,13 @@ typedef uint8_t vu8 VECTOR;
 typedef int8_t vs8 VECTOR;
 typedef float vf VECTOR;
 
+// A vector of which the compiler shall know nothing any more.
+#if defined(__x86_64__)
+#define HIDE(x) __asm__("" : "+v"(x))
+#else
+#define HIDE(x) __asm__("" : "+w"(x))
+#endif
+
 #define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
 
 #ifndef REPACKED

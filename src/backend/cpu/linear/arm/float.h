@@ -11,8 +11,8 @@ ht_act_fn ht_act_bf16_f32_neon;
 ht_stream_fn ht_stream_f32_neon, ht_stream_f16_neon, ht_stream_bf16_neon;
 
 #define NEON_FLOAT_FORMATS                                                                         \
-    [HT_F32] = {ht_pack_f32_neon, ht_tile_f32_neon, ht_stream_f32_neon, 4, 4},                     \
-    [HT_F16] = {ht_pack_f16_neon, ht_tile_f32_neon, ht_stream_f16_neon, 4, 4},                     \
-    [HT_BF16] = {ht_pack_bf16_neon, ht_tile_f32_neon, ht_stream_bf16_neon, 4, 4}
+    [HT_F32_ROW] = {ht_pack_f32_neon, ht_tile_f32_neon, ht_stream_f32_neon, 4, 4},                 \
+    [HT_F16_ROW] = {ht_pack_f16_neon, ht_tile_f32_neon, ht_stream_f16_neon, 4, 4},                 \
+    [HT_BF16_ROW] = {ht_pack_bf16_neon, ht_tile_f32_neon, ht_stream_bf16_neon, 4, 4}
 
 #endif

@@ -25,7 +25,7 @@ ht_stream_fn HT_AVX2_REPACKED(stream_f16), HT_AVX2_REPACKED(stream_bf16);
     { name(pack_##format), tile, name(stream_##format), tokens, most }
 // The rows of F16 and BF16.
 #define AVX2_REPACKED_FLOATS                                                                       \
-    [HT_F16] = AVX2_REPACKED(HT_AVX2_REPACKED, f16, ht_tile_f32_avx2, 3, 4),                       \
-    [HT_BF16] = AVX2_REPACKED(HT_AVX2_REPACKED, bf16, ht_tile_f32_avx2, 3, 4)
+    [HT_F16_ROW] = AVX2_REPACKED(HT_AVX2_REPACKED, f16, ht_tile_f32_avx2, 3, 4),                   \
+    [HT_BF16_ROW] = AVX2_REPACKED(HT_AVX2_REPACKED, bf16, ht_tile_f32_avx2, 3, 4)
 
 #endif

@@ -8,6 +8,9 @@
 #define TILE_TOKENS    4
 #define STREAM_TOKENS  2
 #define ASK_BY_ADDRESS 1
+#define ENTRIES        ht_entries_avx2_unsigned
+#define MIN_PACK(name) HT_AVX2_MIN_PACK(name)
+#define MIN_PACKED
 
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/avx2_repacked.h"
@@ -22,11 +25,11 @@ const struct ht_linear_kernels ht_linear_avx2vnni = {
     .bf16_bytes = 4,
     .act_q8 = ht_act_q8_avx2,
     .act_bf16 = ht_act_bf16_f32_avx2,
-    .format = {[HT_F32] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
-               [HT_F16] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
-               [HT_BF16] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
+    .format = {[HT_F32_ROW] = {ht_pack_f32_avx2, ht_tile_f32_avx2, ht_stream_f32_avx2, 2, 2},
+               [HT_F16_ROW] = {ht_pack_f16_avx2, ht_tile_f32_avx2, ht_stream_f16_avx2, 2, 2},
+               [HT_BF16_ROW] = {ht_pack_bf16_avx2, ht_tile_f32_avx2, ht_stream_bf16_avx2, 2, 2},
                Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
-    .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0] = ROW(q4_0, tile_32, 4),
-                 [HT_Q8_0] = ROW(q8_0, tile_32, 4), [HT_Q4_K] = ROW(q4_k, tile_32_min, 4),
-                 [HT_Q5_K] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K] = ROW(q6_k, tile_16, 4)},
+    .repacked = {AVX2_REPACKED_FLOATS, [HT_Q4_0_ROW] = ROW(q4_0, tile_32, 4),
+                 [HT_Q8_0_ROW] = ROW(q8_0, tile_32, 4), [HT_Q4_K_ROW] = ROW(q4_k, tile_32_min, 4),
+                 [HT_Q5_K_ROW] = ROW(q5_k, tile_32_min, 4), [HT_Q6_K_ROW] = ROW(q6_k, tile_16, 4)},
 };

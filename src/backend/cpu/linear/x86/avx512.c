@@ -34,15 +34,23 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/float.h"
 
+void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
+                      struct ht_act_q8 *dst, size_t dst_step) {
+    act_q8_blocks(tops, x, n_in, dst, dst_step);
+}
+
+PACK_ENTRIES(, false, false, ht_entries_avx512_unsigned) // of avx512vnni
+
 const struct ht_linear_kernels ht_linear_avx512 = {
     .name = "avx512",
     .lanes = LANES,
     .address_tokens = STREAM_TOKENS,
     .bf16_bytes = 4,
-    .act_q8 = act_q8_blocks,
+    .act_q8 = ht_act_q8_avx512,
     .act_bf16 = ht_act_bf16_f32_avx512,
-    .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
-               [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
-               [HT_BF16] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4, 4},
+    .format = {[HT_F32_ROW] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4, 4},
+               [HT_F16_ROW] = {ht_pack_f16_avx512, ht_tile_f32_avx512, ht_stream_f16_avx512, 4, 4},
+               [HT_BF16_ROW] = {ht_pack_bf16_avx512, ht_tile_f32_avx512, ht_stream_bf16_avx512, 4,
+                                4},
                Q8_FORMATS(tile_32, tile_32_min, pack, stream)},
 };

@@ -14,11 +14,11 @@
 #define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
 #define OTHER_Q4_PACKS
+#define ENTRIES ht_entries_avx512_unsigned
 
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
 #include "backend/cpu/linear/q8.h"
-#include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/amx.h"
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/gather.h"
@@ -33,19 +33,20 @@
 // `floats` go through panels, which cost little to make.
 #define REPACKED_FORMATS(t32, t32_min, q4_packs, t4, t4_min, q8_0_pack, q8_0_tile, q4, q8, slow,   \
                          few, floats, vbmi, ...)                                                   \
-    [HT_F16] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, floats},      \
-    [HT_BF16] = {__VA_ARGS__}, [HT_Q4_0] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, q4},  \
-    [HT_Q8_0] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, q8},                            \
-    [HT_Q4_K] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, q4},                         \
-    [HT_Q5_K] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, slow},                \
-    [HT_Q6_K] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow},                \
+    [HT_F16_ROW] = {ht_repacked_pack_f16, ht_tile_f32_avx512, ht_repacked_stream_f16, 8, floats},  \
+    [HT_BF16_ROW] = {__VA_ARGS__},                                                                 \
+    [HT_Q4_0_ROW] = {q4_packs##_q4_0, t4, ht_repacked_stream_q4_0, 8, q4},                         \
+    [HT_Q8_0_ROW] = {q8_0_pack, q8_0_tile, ht_repacked_stream_q8_0, 8, q8},                        \
+    [HT_Q4_K_ROW] = {q4_packs##_q4_k, t4_min, ht_repacked_stream_q4_k, 8, q4},                     \
+    [HT_Q5_K_ROW] = {ht_repacked_pack_q5_k, t32_min, ht_repacked_stream_q5_k, 8, slow},            \
+    [HT_Q6_K_ROW] = {ht_repacked_pack_q6_k, tile_16, ht_repacked_stream_q6_k, 8, slow},            \
     HT_REPACKED_OTHER_ROWS(t32, HT_AVX512_REPACKED, few), vbmi##_ROWS(t32, few)
 
 // With AVX512-VBMI, and without.
 #define WITH_VBMI_ROWS(t32, few) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED, few)
-#define WITH_VBMI_IQ3_S          ht_vbmi_iq3_s
+#define WITH_VBMI_ENTRIES        ht_vbmi_entries
 #define WITHOUT_VBMI_ROWS(t32, few)
-#define WITHOUT_VBMI_IQ3_S pack_iq3_s
+#define WITHOUT_VBMI_ENTRIES ENTRIES
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
@@ -68,15 +69,16 @@
         .ask_pages = pages,                                                                        \
         .ask_later = later,                                                                        \
         .bf16_bytes = bf16_size,                                                                   \
-        .act_q8 = act_q8_blocks,                                                                   \
+        .act_q8 = ht_act_q8_avx512,                                                                \
         .act_bf16 = act_bf16_fn,                                                                   \
-        .format = {[HT_F32] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512, 4,    \
-                               4},                                                                 \
-                   [HT_F16] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},                 \
-                   [HT_BF16] = LIST bf16,                                                          \
+        .format = {[HT_F32_ROW] = {ht_pack_f32_avx512, ht_tile_f32_avx512, ht_stream_f32_avx512,   \
+                                   4, 4},                                                          \
+                   [HT_F16_ROW] = {ht_pack_f16_avx512, ht_tile_f32_avx512, f16, 4, 4},             \
+                   [HT_BF16_ROW] = LIST bf16,                                                      \
                    ROW_Q4_0(q4_packs, t4, stream),                                                 \
-                   ROW_Q4_K(q4_packs, t4_min, stream),                                             \
-                   OTHER_FORMATS(t32, t32_min, packs, vbmi##_IQ3_S, stream, most_q8_0)},           \
+                   ROW_Q4_K(q4_packs##_q4_k, t4_min, stream),                                      \
+                   OTHER_FORMATS(t32, t32_min, packs, stream, most_q8_0),                          \
+                   ENTRY_FORMATS(t32, ENTRIES, vbmi##_ENTRIES)},                                   \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, few, floats, vbmi, __VA_ARGS__)},    \
     }

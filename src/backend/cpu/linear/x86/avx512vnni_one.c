@@ -20,7 +20,7 @@
         if (t->n_tokens == 1 && (!by_fours(id, 1) || t->n_k % 128 == 0))                           \
             streams(id, w, row_bytes, t);                                                          \
         else                                                                                       \
-            ht_linear_avx512bf16.format[id].stream(w, row_bytes, t);                               \
+            ht_linear_avx512bf16.format[id##_ROW].stream(w, row_bytes, t);                         \
     }
 ONE(HT_Q4_0, q4_0)
 ONE(HT_Q4_1, q4_1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The float kernels of the x86 levels (levels above avx512 take those of avx512), and what prepares
-// activations of two levels alike.
+// The float kernels of the x86 levels (levels above avx512 take those of avx512), and what two
+// levels prepare or pack alike.
 #ifndef HT_LINEAR_X86_FLOAT_H
 #define HT_LINEAR_X86_FLOAT_H
 
@@ -13,8 +13,16 @@ ht_act_fn ht_act_bf16_f32_avx2, ht_act_bf16_f32_avx512; // levels without vdpbf1
 ht_stream_fn ht_stream_f32_avx2, ht_stream_f16_avx2, ht_stream_bf16_avx2;
 ht_stream_fn ht_stream_f32_avx512, ht_stream_f16_avx512, ht_stream_bf16_avx512;
 
-// What prepares codes at avx2 and avx2vnni.
-ht_act_q8_fn ht_act_q8_avx2;
+// What prepares codes at avx2 and avx2vnni, and at avx512 and all above it.
+ht_act_q8_fn ht_act_q8_avx2, ht_act_q8_avx512;
+
+// The packers of formats with mins for avx2 and avx2vnni.
+#define HT_AVX2_MIN_PACK(name) ht_pack_##name##_avx2
+ht_pack_fn HT_AVX2_MIN_PACK(q4_1), HT_AVX2_MIN_PACK(q5_1), HT_AVX2_MIN_PACK(q2_k);
+ht_pack_fn HT_AVX2_MIN_PACK(q4_k), HT_AVX2_MIN_PACK(q5_k);
+
+// The packers of formats of entries (q8_entries.h) for avx2vnni, and for avx512vnni without VBMI.
+ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned;
 
 // avx512bf16: BF16 by vdpbf16ps; activations are uint16_t.
 ht_act_fn ht_act_bf16_avx512;

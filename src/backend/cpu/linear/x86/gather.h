@@ -9,6 +9,6 @@
 
 ht_pack_fn ht_gather_q4_0, ht_gather_q5_0, ht_gather_q8_0, ht_gather_q4_k;
 ht_pack_fn ht_gather_iq4_nl;
-ht_pack_fn ht_vbmi_iq3_s;
+ht_pack_fn ht_vbmi_entries;
 
 #endif

@@ -32,7 +32,7 @@
 // The rows of a level's table for the latter two, by its tile of groups of 32 (q8.h) and how many
 // tokens their streams take in passes.
 #define HT_REPACKED_ROW(level, id, name, tile, most)                                               \
-    [id] = {level(pack_##name), tile, level(stream_##name), HT_REPACKED_MOST, most}
+    [id##_ROW] = {level(pack_##name), tile, level(stream_##name), HT_REPACKED_MOST, most}
 #define HT_REPACKED_OTHER_ROWS(tile_32, level, most)                                               \
     HT_REPACKED_ROW(level, HT_Q5_0, q5_0, OFFSET_32(tile_32, 16), most),                           \
         HT_REPACKED_ROW(level, HT_Q2_K, q2_k, tile_16_min, most),                                  \

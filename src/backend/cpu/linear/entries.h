@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Formats whose codes stand in a grid (quant/grids.h), four or eight at an index, as q8_entries.h
+// reads them at every vector level; and two of one and two bits that are like them. No state; any
+// thread.
+#ifndef HT_LINEAR_ENTRIES_H
+#define HT_LINEAR_ENTRIES_H
+
+#include <stddef.h>
+
+#include "quant/format.h"
+
+#define HT_ENTRY_WORDS 32 // of a block and row, at most: two entries each
+#define HT_ENTRY_LOADS 8  // of 16 bytes
+
+struct ht_entries {
+    // Of entries of four by twice a weight's place, and by that + 1 where its sign is set; of
+    // others by the place, and by that + 8, whatever the third bit is.
+    int8_t value[16];
+    uint8_t n;                             // weights of an entry: 4, 8, or 0: there are none
+    uint8_t n_loads, load[HT_ENTRY_LOADS]; // where 16 bytes each of a block are
+    float factor;                          // a scale is d * factor * (1 + 2 s)
+    const uint16_t *grid;                  // of n_grid entries
+    uint32_t n_grid;
+};
+
+// NULL: not such a format.
+const struct ht_entries *ht_entries_of(enum ht_format f);
+
+// n indices, a multiple of 8, to the entries they stand for. On the processor's scalar side, where
+// no instruction set looks them up in registers (a gather is slower).
+void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n);
+
+#endif
