@@ -104,7 +104,7 @@ static void print_flow(const struct ht_plan *p, const struct ht_step *s, struct 
 
 static void print_weight(const struct ht_step *s, const struct ht_weight *w, struct ht_buf *b) {
     const struct ht_format_info *f = ht_format_get(w->format);
-    ht_buf_printf(b, "  %s %s ", short_name(s, w->name), f && f->name ? f->name : "?");
+    ht_buf_printf(b, "  %s %s ", short_name(s, w->name), f ? f->name : "?");
     for (int d = w->n_dims - 1; d >= 0; d--) ht_buf_printf(b, "[%" PRIu64 "]", w->ne[d]);
 }
 

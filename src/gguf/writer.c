@@ -230,12 +230,12 @@ static void add_tensor(struct ht_gguf_writer *w, const char *name, const uint64_
     bool good = n_dims >= 1 && n_dims <= 4 && w->n_tensors < GGUF_MAX_TENSORS;
     for (int d = 0; good && d < n_dims; d++) good = (t.ne[d] = ne[d]) != 0;
     const struct ht_format_info *fi = ht_format_get((uint32_t)format);
-    if (!good || !fi || !fi->name || !ht_gguf_tensor_bytes(format, t.ne, &t.n_bytes)) {
+    if (!good || !fi || !ht_gguf_tensor_bytes(format, t.ne, &t.n_bytes)) {
         ht_fail(&w->failure, HEARTH_E_ARG,
                 "tensor %s of %d dimensions, %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
                 ", cannot be in format %s",
                 name, n_dims, t.ne[3], t.ne[2], t.ne[1], t.ne[0],
-                fi && fi->name ? fi->name : "(unknown)");
+                fi ? fi->name : "(unknown)");
         return;
     }
     t.name = ht_arena_strndup(&w->arena, name, len);

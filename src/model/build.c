@@ -144,10 +144,10 @@ static const struct ht_gguf_tensor *find(struct ht_build *b, const char *name, i
                       want);
     } else if (n_dims == 1 && t->format != HT_F32)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED, "vector %s is in format %s, expected F32", full,
-                      f && f->name ? f->name : "unknown");
+                      f ? f->name : "unknown");
     else if (!f || !f->to_f32)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED, "tensor %s is in format %s, which is not supported",
-                      full, f && f->name ? f->name : "unknown");
+                      full, f ? f->name : "unknown");
     else if ((uintptr_t)t->data % 4 != 0)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                       "tensor %s does not begin at a multiple of 4 bytes (general.alignment)",

@@ -96,7 +96,7 @@ static void dequant(enum ht_format f, const void *blocks, float *out, size_t n_b
 }
 
 const struct ht_format_info *ht_format_get(uint32_t id) {
-    if (id >= HT_N_FORMATS || !formats[id].name) return NULL;
+    if (id >= HT_N_FORMATS || !formats[id].name[0]) return NULL;
     return &formats[id];
 }
 
@@ -106,7 +106,7 @@ enum ht_format ht_format_id(const struct ht_format_info *info) {
 
 bool ht_format_find(const char *name, enum ht_format *out) {
     for (uint32_t i = 0; i < HT_N_FORMATS; i++) {
-        if (!formats[i].name || strcasecmp(name, formats[i].name) != 0) continue;
+        if (!formats[i].name[0] || strcasecmp(name, formats[i].name) != 0) continue;
         *out = (enum ht_format)i;
         return true;
     }

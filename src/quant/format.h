@@ -61,7 +61,7 @@ struct ht_codes {
 };
 
 struct ht_format_info {
-    const char *name;   // NULL: no such format
+    char name[8];       // "": no such format
     uint32_t block_len; // weights a block
     uint32_t block_bytes;
     // Dequantises n_blocks blocks to f32. NULL: not supported as a weight.

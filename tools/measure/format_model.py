@@ -30,6 +30,7 @@ FORMATS = {
     'iq2_xs': (17, 20, 256, 74, 0, 80, None, 0),
     'iq3_xxs': (18, 23, 256, 98, 0, 150, None, 0),
     'iq1_s': (19, 24, 256, 50, 0, 7, None, 0),
+    'iq1_m': (29, 31, 256, 56, None, 7, None, 0),
     'iq2_s': (22, 28, 256, 82, 0, 80, None, 0),
     'q1_0': (41, 40, 128, 18, 0, 1, None, 0),
     'q2_0': (42, 41, 64, 18, 0, 1.2, None, 0),
@@ -43,8 +44,14 @@ def blocks(mk, g, kind, n, std):
     """n random weights of about a deviation of std."""
     _, _, length, size, scale_at, scale, min_at, least = FORMATS[kind]
     found = mk.u8(g, n // length, size)
-    if scale_at is None:  # MXFP4: an exponent
+    if kind == 'mxfp4':  # an exponent
         found[:, 0] = g.integers(118, 121, n // length, dtype='u1')
+        return found.tobytes()
+    if kind == 'iq1_m':  # four bits of it in the upper ones of each half of the last eight bytes
+        d = mk.half(g, n // length, std / scale).reshape(-1, 2)
+        for i in range(4):
+            bits = d[:, i // 2] << 4 if i % 2 == 0 else d[:, i // 2] & 0xf0
+            found[:, 49 + 2 * i] = found[:, 49 + 2 * i] & 15 | bits
         return found.tobytes()
     for at, by in ((scale_at, scale), (min_at, least)):
         if at is not None:

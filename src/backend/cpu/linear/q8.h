@@ -28,13 +28,14 @@
 //   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
 //   MIN_PACK(name)        the packers of formats with mins, which other levels share; MIN_PACKED is
 //                         defined where another file has them (default pack_##name, static)
-//   ENTRIES               if defined: the packer of formats of entries, which is in another file
+//   ENTRY_PACK, ENTRY_STREAM(name)   if defined: the packer and the streams of formats of entries,
+//                         which are in another file or, streams, behind the include
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
 #define HT_LINEAR_Q8_H
 
-#ifndef ENTRIES
+#ifndef ENTRY_PACK
 #include "backend/cpu/linear/q8_entries.h"
 #endif
 #include "backend/cpu/linear/q8_pack.h"
@@ -145,9 +146,13 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
 #define ROW_Q4_K(pack, tile, stream)                                                               \
     [HT_Q4_K_ROW] = {pack, tile, stream##_q4_k, STREAM_Q4_K, STREAM_Q4_K}
 
-#ifndef ENTRIES
+#ifndef ENTRY_PACK
 PACK_ENTRIES(static, SMALL_PAIRS, CODES_SIGNED, pack_entries)
-#define ENTRIES pack_entries
+#define ENTRY_PACK pack_entries
+#endif
+#ifndef ENTRY_STREAM
+#define ENTRY_STREAM(name) stream_##name
+HT_ENTRY_STREAMS(static)
 #endif
 
 // All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
@@ -156,7 +161,7 @@ PACK_ENTRIES(static, SMALL_PAIRS, CODES_SIGNED, pack_entries)
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
         ROW_Q4_K(MIN_PACK(q4_k), NIBBLES_32_MIN(tile_32_min), stream),                             \
         OTHER_FORMATS(tile_32, tile_32_min, packs, stream, STREAM_TOKENS),                         \
-        ENTRY_FORMATS(tile_32, ENTRIES, ENTRIES)
+        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_STREAM, ENTRY_PACK, ENTRY_STREAM)
 
 // Those but Q4_0, Q4_K and formats of entries; most_q8_0: how many tokens the stream of Q8_0 takes.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most_q8_0)                              \
@@ -178,13 +183,15 @@ PACK_ENTRIES(static, SMALL_PAIRS, CODES_SIGNED, pack_entries)
                       STREAM_OTHER},                                                               \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
-// Formats of entries, which have no streams; by_registers: the packer of those with small grids.
-#define ENTRY_FORMATS(tile_32, pack, by_registers)                                                 \
-    [HT_IQ2_XXS_ROW] = {by_registers, tile_32, NULL, 0, 0},                                        \
-    [HT_IQ2_XS_ROW] = {by_registers, tile_16, NULL, 0, 0},                                         \
-    [HT_IQ3_XXS_ROW] = {by_registers, tile_32, NULL, 0, 0},                                        \
-    [HT_IQ3_S_ROW] = {by_registers, OFFSET_32(tile_32, 16), NULL, 0, 0},                           \
-    [HT_IQ2_S_ROW] = {pack, tile_16, NULL, 0, 0},                                                  \
+// Formats of entries: their packer and streams; small: of those with small grids.
+#define ENTRY_ROW(pack, tile, stream)                                                              \
+    { pack, tile, stream, 1, 1 }
+#define ENTRY_FORMATS(tile_32, pack, stream, small_pack, small)                                    \
+    [HT_IQ2_XXS_ROW] = ENTRY_ROW(small_pack, tile_32, small(iq2_xxs)),                             \
+    [HT_IQ2_XS_ROW] = ENTRY_ROW(small_pack, tile_16, small(iq2_xs)),                               \
+    [HT_IQ3_XXS_ROW] = ENTRY_ROW(small_pack, tile_32, small(iq3_xxs)),                             \
+    [HT_IQ3_S_ROW] = ENTRY_ROW(small_pack, OFFSET_32(tile_32, 16), small(iq3_s)),                  \
+    [HT_IQ2_S_ROW] = ENTRY_ROW(pack, tile_16, stream(iq2_s)),                                      \
     [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                                   \
     [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), NULL, 0, 0},                                            \
     [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0},                                     \

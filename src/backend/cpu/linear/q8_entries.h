@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The packer of all formats of entries (entries.h), one function for all of them. A level says in
-// front what q8_pack.h needs; ENTRY_LOOKUP may name a header with another way to look entries up
-// and to take them apart, of formats that have any.
+// The packer of all formats of entries (entries.h), and their stream for one token, which differs
+// in what becomes of the codes: one function for all of it. A level says in front what q8_pack.h
+// needs; ENTRY_LOOKUP may name a header with another way to look entries up and to take them apart,
+// of formats that have any.
 #ifndef HT_LINEAR_Q8_ENTRIES_H
 #define HT_LINEAR_Q8_ENTRIES_H
 
@@ -16,6 +17,25 @@ INLINE void neighbours(vi x, vi out[2]) {
         y = merge(y, x << 12, splat_int(3 << 16));
         out[h] = merge(y, x << 18, splat_int(3 << 24));
     }
+}
+
+// Where the codes of a group of 32 weights go.
+struct group_codes {
+    uint8_t *panel;
+    bool count;      // a panel's negatives, too (NEGATIVES), in `sum`
+    const int8_t *q; // if not NULL: a stream's activations; products are added to `sum`
+    vi sum[2];       // of both halves
+};
+
+// Codes of weights 8 i .., of half `half`.
+INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *sum) {
+    if (to->q) {
+        *sum = dot4(*sum, x[0], broadcast4(to->q + 8 * i));
+        *sum = dot4(*sum, x[1], broadcast4(to->q + 8 * i + 4));
+        return;
+    }
+    if (NEGATIVES && to->count) *sum = count_negatives(count_negatives(*sum, x[0]), x[1]);
+    store_codes(to->panel + 256 * i, x[0], x[1]);
 }
 
 #ifdef ENTRY_LOOKUP
@@ -65,90 +85,133 @@ INLINE void places_4(const struct tables *t, const vi word[2], const int half, v
     }
 }
 
-// Eight weights' codes. signs: from bit 8 i on. count: their negatives, too (NEGATIVES).
-INLINE void pack_eight(const struct tables *t, const int8_t *value, vi x[2], vi signs, const int i,
-                       uint8_t *code, bool count, vi *begin) {
+// Eight weights' codes. signs: from bit 8 i on.
+INLINE void find_codes(const struct tables *t, const int8_t *value, vi x[2], vi signs,
+                       const int i) {
     UNROLL(2)
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < 2; h++)
         x[h] = lookup(value, x[h] | (by_bits(signs, 2 * i + h, 255, 0) & t->sign));
-        if (NEGATIVES && count) *begin = count_negatives(*begin, x[h]);
-    }
-    store_codes(code, x[0], x[1]);
 }
 
 // A group's codes.
-INLINE void pack_group(const struct tables *t, enum ht_format f, const uint32_t n,
-                       const int8_t *value, const vi *word, vi signs, uint8_t *code, bool count,
-                       vi begin[2]) {
-    vi x[2] = {splat_int(0), splat_int(0)};
+INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
+                       const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
     UNROLL(4)
-    for (int i = 0; i < 4 && n == 4; i++, code += 256) {
+    for (int i = 0; i < 4 && n == 4; i++) {
+        vi x[2];
         places_4(t, word + i / 2 * 2, i % 2, x);
-        pack_eight(t, value, x, signs, i, code, count, &begin[i / 2]);
+        find_codes(t, value, x, signs, i);
+        take_codes(to, x, (uint32_t)i, &to->sum[i / 2]);
     }
-    for (uint32_t i = 0; i < 4 && n != 4; i++, code += 256, signs = (vi)((vu32)signs >> 8)) {
+    for (uint32_t i = 0; i < 4 && n != 4; i++, signs = (vi)((vu32)signs >> 8)) {
+        vi x[2] = {splat_int(0), splat_int(0)};
         if (n == 8)
             places_8(t, (vi)((vu32)word[i % 2] >> (i / 2 * 16)), x);
         else if (f == HT_Q2_0)
             neighbours((vi)((vu32)word[i / 2] >> (i % 2 * 16)), x);
-        else
-            x[0] = x[1] = splat_int(0);
-        pack_eight(t, value, x, signs, 0, code, count, &begin[i / 2]);
+        find_codes(t, value, x, signs, 0);
+        take_codes(to, x, i, &to->sum[i / 2]);
     }
 }
 #endif
 
-// As levels with SMALL_PAIRS and CODES_SIGNED as given want it; another's way is like its own.
-static __attribute__((noinline)) void pack_entries_as(bool small_pairs, bool is_signed,
-                                                      const struct ht_format_info *info,
-                                                      const uint8_t *w, size_t row_bytes,
-                                                      uint32_t n_k, const struct ht_panel *p) {
-    const struct ht_codes *c = info->codes;
-    const enum ht_format f = ht_format_id(info);
+struct entries_job {
+    const struct ht_format_info *info;
+    const uint8_t *w;
+    size_t row_bytes;
+    uint32_t n_k;
+    bool small_pairs, is_signed; // the level's: another's way is like its own
+    const struct ht_panel *panel;
+    const struct ht_tile_args *stream; // instead of the panel
+};
+
+// What a group's sums begin with, in a stream: as a panel's do (HT_SHIFTED, or a bias).
+INLINE void begin_group(const struct entries_job *j, uint32_t n_scales, const struct ht_act_q8 *a,
+                        struct group_codes *to) {
+    to->sum[0] = to->sum[1] = splat_int(0);
+    to->q = NULL;
+    if (!j->stream) return;
+    to->q = a->q;
+    if (n_scales == 1) {
+        to->sum[0] = splat_int(j->is_signed ? HT_SHIFTED : a->bias);
+        return;
+    }
+    for (int i = 0; i < 2; i++) to->sum[i] = splat_int(j->is_signed ? HT_SHIFTED : a->bias_half[i]);
+}
+
+static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
+    const struct ht_codes *c = j->info->codes;
+    const enum ht_format f = ht_format_id(j->info);
     const struct ht_entries *e = ht_entries_of(f);
-    const bool small = small_pairs && c->offset < 128; // as they are, as in pack()
-    const int add = small ? c->offset : is_signed ? 0 : 128;
-    const bool count = is_signed && !small;
-    const uint32_t n_groups = info->block_len / 32, n_scales = 32 / c->group;
+    const uint32_t block_len = j->info->block_len, block_bytes = j->info->block_bytes;
+    const bool small = j->small_pairs && c->offset < 128; // as they are, as in pack()
+    const int add = small ? c->offset : j->is_signed ? 0 : 128;
+    const uint32_t n_groups = block_len / 32, n_scales = 32 / c->group;
+    const struct ht_panel *p = j->panel;
+    const uint8_t *w = j->w;
     vi words[HT_ENTRY_WORDS], raw[RAW_WORDS];
     _Alignas(16) int8_t value[16];
     struct tables tables;
+    struct group_codes to = {.count = j->is_signed && !small};
     tables_make(e, f, &tables);
     for (int i = 0; i < 16; i++) value[i] = (int8_t)(e->value[i] + add);
-    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
-        struct rows q = rows_of(w, row_bytes, info->block_bytes, n_k / info->block_len);
-        uint8_t *code = (uint8_t *)p->code + 4 * LANES * part;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * j->row_bytes) {
+        struct rows q = rows_of(w, j->row_bytes, block_bytes, j->n_k / block_len);
+        const struct ht_act_q8 *act = j->stream ? (const void *)j->stream->act : NULL;
         size_t at = LANES * part; // among scales
-        for (uint32_t k = 0; k < n_k; k += info->block_len, rows_advance(&q, info->block_bytes)) {
+        vf y = j->stream ? load_floats(j->stream->from + LANES * part) : splat(0.0f);
+        if (p) to.panel = (uint8_t *)p->code + 4 * LANES * part;
+        for (uint32_t k = 0; k < j->n_k; k += block_len, rows_advance(&q, block_bytes)) {
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&q, e->load[i], raw + 4 * i);
             if (e->n > 0) block_words(e, f, &tables, raw, words);
             const vf d = block_d(f, raw, &q) * splat(e->factor);
-            for (uint32_t g = 0; g < n_groups; g++, code += 1024) {
-                vi signs = group_signs(f, raw, g), begin[2] = {splat_int(0), splat_int(0)};
+            for (uint32_t g = 0; g < n_groups; g++) {
+                vf scale[2] = {splat(0.0f), splat(0.0f)};
+                const vi signs = group_signs(f, raw, g);
+                begin_group(j, n_scales, act, &to);
                 if (e->n == 8)
-                    pack_group(&tables, f, 8, value, words + 2 * g, signs, code, count, begin);
+                    make_group(&tables, f, 8, value, words + 2 * g, signs, &to);
                 else if (e->n == 4)
-                    pack_group(&tables, f, 4, value, words + 4 * g, signs, code, count, begin);
+                    make_group(&tables, f, 4, value, words + 4 * g, signs, &to);
                 else if (ENTRY_NONE)
-                    pack_group(&tables, f, 0, value, raw + 2 * g, signs, code, count, begin);
-                if (n_scales == 1) begin[0] = (vi)((vu16)begin[0] + (vu16)begin[1]);
+                    make_group(&tables, f, 0, value, raw + 2 * g, signs, &to);
+                for (uint32_t i = 0; i < n_scales; i++)
+                    scale[i] = scaled(d, 2 * group_scale(f, raw, g * n_scales + i) + 1);
+                if (!p) {
+                    if (n_scales == 1) to.sum[0] += to.sum[1];
+                    vf sum = scaled_sum(to.sum[0], scale[0], back_of(scale[0]));
+                    if (n_scales == 2) sum = both_halves(sum, to.sum[1], scale[1]);
+                    y = fma_add(sum, splat(act->scale), y);
+                    act++;
+                    continue;
+                }
+                to.panel += 1024;
+                if (n_scales == 1) to.sum[0] = (vi)((vu16)to.sum[0] + (vu16)to.sum[1]);
                 for (uint32_t i = 0; i < n_scales; i++, at += HT_ROW_GROUP) {
-                    vf scale = scaled(d, 2 * group_scale(f, raw, g * n_scales + i) + 1);
-                    store_floats(p->scale + at, scale);
-                    if (!is_signed) store_floats(p->back + at, back_of(scale)); // PANEL_BACK
-                    if (NEGATIVES && count)
-                        store_floats(p->min + at, (vf)negatives_start(begin[i]));
+                    store_floats(p->scale + at, scale[i]);
+                    if (!j->is_signed) store_floats(p->back + at, back_of(scale[i])); // PANEL_BACK
+                    if (NEGATIVES && to.count)
+                        store_floats(p->min + at, (vf)negatives_start(to.sum[i]));
                 }
             }
         }
+        if (!p) store_floats(j->stream->to + LANES * part, y);
     }
 }
 
 // linkage void name(...): the packer, as a level wants it.
-#define PACK_ENTRIES(linkage, small_pairs, is_signed, name)                                        \
+#define PACK_ENTRIES(linkage, small, sign, name)                                                   \
     linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
                       uint32_t n_k, const struct ht_panel *p) {                                    \
-        pack_entries_as(small_pairs, is_signed, f, w, row_bytes, n_k, p);                          \
+        const struct entries_job j = {f, w, row_bytes, n_k, small, sign, p, NULL};                 \
+        run_entries(&j);                                                                           \
+    }
+// A stream, for one token. It asks for nothing: the processor has time to follow.
+#define STREAM_ENTRIES(linkage, id, name)                                                          \
+    linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
+        const struct entries_job j = {ht_format_get(id), w,    row_bytes, t->n_k, false,           \
+                                      CODES_SIGNED,      NULL, t};                                 \
+        run_entries(&j);                                                                           \
     }
 
 #endif

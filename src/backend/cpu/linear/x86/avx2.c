@@ -3,12 +3,13 @@
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/pairs_avx2.h"
 
-#define TILE_VECTORS   2
-#define TILE_TOKENS    4
-#define STREAM_TOKENS  4
-#define STREAM_Q4_K    3
-#define STREAM_OTHER   2
-#define MIN_PACK(name) HT_AVX2_MIN_PACK(name)
+#define TILE_VECTORS       2
+#define TILE_TOKENS        4
+#define STREAM_TOKENS      4
+#define STREAM_Q4_K        3
+#define STREAM_OTHER       2
+#define MIN_PACK(name)     HT_AVX2_MIN_PACK(name)
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
 #if defined(__clang__)
 #define SUMS_FAR 1 // else it keeps products in memory instead
 #endif
@@ -25,6 +26,7 @@ void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, false, false, ht_entries_avx2_unsigned) // of avx2vnni
+HT_ENTRY_STREAMS()
 
 // AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,
 // "AVX2").

@@ -4,12 +4,13 @@
 // the same instruction, for machines that have only that one. No state; any thread.
 #include "backend/cpu/linear/x86/vnni_avx2.h"
 
-#define TILE_VECTORS   2
-#define TILE_TOKENS    4
-#define STREAM_TOKENS  2
-#define ASK_BY_ADDRESS 1
-#define ENTRIES        ht_entries_avx2_unsigned
-#define MIN_PACK(name) HT_AVX2_MIN_PACK(name)
+#define TILE_VECTORS       2
+#define TILE_TOKENS        4
+#define STREAM_TOKENS      2
+#define ASK_BY_ADDRESS     1
+#define ENTRY_PACK         ht_entries_avx2_unsigned
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
+#define MIN_PACK(name)     HT_AVX2_MIN_PACK(name)
 #define MIN_PACKED
 
 #include "backend/cpu/linear/q8.h"

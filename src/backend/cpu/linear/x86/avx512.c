@@ -3,13 +3,14 @@
 // bits, unsigned magnitude times signed, pairs of those in 32. No state; any thread.
 #include "backend/cpu/linear/x86/vec_avx512.h"
 
-#define CODES_SIGNED   1
-#define SMALL_PAIRS    1
-#define TILE_VECTORS   2
-#define TILE_TOKENS    5
-#define SMALL_TOKENS   4
-#define STREAM_TOKENS  1
-#define ASK_BY_ADDRESS 1
+#define CODES_SIGNED       1
+#define SMALL_PAIRS        1
+#define TILE_VECTORS       2
+#define TILE_TOKENS        5
+#define SMALL_TOKENS       4
+#define STREAM_TOKENS      1
+#define ASK_BY_ADDRESS     1
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX512(name)
 
 INLINE vi mul_pairs(vi code, vi q) {
     return (vi)_mm512_maddubs_epi16((__m512i)code, (__m512i)q);
@@ -40,6 +41,7 @@ void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, false, false, ht_entries_avx512_unsigned) // of avx512vnni
+HT_ENTRY_STREAMS()
 
 const struct ht_linear_kernels ht_linear_avx512 = {
     .name = "avx512",

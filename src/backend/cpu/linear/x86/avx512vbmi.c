@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The packer of formats of entries for processors with AVX512-VBMI, whose permutations look them up
-// in registers: of levels avx512bf16 and amx, and of avx512vnni where there is VBMI, too.
+// The packer and the streams of formats of entries for processors with AVX512-VBMI, whose
+// permutations look them up in registers: of levels avx512bf16 and amx, and of avx512vnni where
+// there is VBMI, too.
 #include "backend/cpu/linear/x86/gather.h"
 
 #define CODES_SIGNED 0
@@ -14,4 +15,8 @@
 
 #include "backend/cpu/linear/q8_entries.h"
 
-PACK_ENTRIES(, false, false, ht_vbmi_entries)
+PACK_ENTRIES(, false, false, ht_vbmi_pack)
+STREAM_ENTRIES(, HT_IQ2_XXS, ht_vbmi_iq2_xxs)
+STREAM_ENTRIES(, HT_IQ2_XS, ht_vbmi_iq2_xs)
+STREAM_ENTRIES(, HT_IQ3_XXS, ht_vbmi_iq3_xxs)
+STREAM_ENTRIES(, HT_IQ3_S, ht_vbmi_iq3_s)

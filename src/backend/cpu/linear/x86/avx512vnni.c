@@ -14,7 +14,8 @@
 #define STREAM_TOKENS 16
 #define STREAM_CHAINS 2
 #define OTHER_Q4_PACKS
-#define ENTRIES ht_entries_avx512_unsigned
+#define ENTRY_PACK         ht_entries_avx512_unsigned
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX512(name)
 
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 
@@ -44,9 +45,11 @@
 
 // With AVX512-VBMI, and without.
 #define WITH_VBMI_ROWS(t32, few) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED, few)
-#define WITH_VBMI_ENTRIES        ht_vbmi_entries
+#define WITH_VBMI_PACK           ht_vbmi_pack
+#define WITH_VBMI_STREAM(name)   ht_vbmi_##name
 #define WITHOUT_VBMI_ROWS(t32, few)
-#define WITHOUT_VBMI_ENTRIES ENTRIES
+#define WITHOUT_VBMI_PACK         ENTRY_PACK
+#define WITHOUT_VBMI_STREAM(name) ENTRY_STREAM(name)
 
 // A level of these kernels: how many tokens' streams ask by address, what those of repacked weights
 // ask for, for one token and for more, whether pages are asked for, and what is read later, how
@@ -78,7 +81,7 @@
                    ROW_Q4_0(q4_packs, t4, stream),                                                 \
                    ROW_Q4_K(q4_packs##_q4_k, t4_min, stream),                                      \
                    OTHER_FORMATS(t32, t32_min, packs, stream, most_q8_0),                          \
-                   ENTRY_FORMATS(t32, ENTRIES, vbmi##_ENTRIES)},                                   \
+                   ENTRY_FORMATS(t32, ENTRY_PACK, ENTRY_STREAM, vbmi##_PACK, vbmi##_STREAM)},      \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, few, floats, vbmi, __VA_ARGS__)},    \
     }

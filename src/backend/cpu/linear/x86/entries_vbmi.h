@@ -84,12 +84,11 @@ INLINE vi starts(vi x, const int a, const int b, const int c, const int d) {
     return (vi)_mm512_multishift_epi64_epi8(_mm512_broadcastq_epi64(at), (__m512i)x);
 }
 
-INLINE void pack_group(const struct tables *t, enum ht_format f, const uint32_t n,
-                       const int8_t *value, const vi *word, vi signs, uint8_t *code, bool count,
-                       vi begin[2]) {
-    (void)t, (void)f, (void)count, (void)begin;
+INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
+                       const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
+    (void)t, (void)f;
     UNROLL(4)
-    for (int i = 0; i < 4; i++, code += 256) {
+    for (int i = 0; i < 4; i++) {
         vi x[2];
         UNROLL(2)
         for (int h = 0; h < 2; h++) { // weights 8 i + 4 h ..
@@ -107,7 +106,7 @@ INLINE void pack_group(const struct tables *t, enum ht_format f, const uint32_t 
             vi side = starts(signs, sign, sign + 1, sign + 2, sign + 3);
             x[h] = lookup(value, choose(bytes(n == 8 ? 3 : 14), place, side));
         }
-        store_codes(code, x[0], x[1]);
+        take_codes(to, x, (uint32_t)i, &to->sum[i / 2]);
     }
 }
 

@@ -23,6 +23,13 @@ ht_pack_fn HT_AVX2_MIN_PACK(q4_k), HT_AVX2_MIN_PACK(q5_k);
 
 // The packers of formats of entries (q8_entries.h) for avx2vnni, and for avx512vnni without VBMI.
 ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned;
+// Their streams, of both levels alike.
+#define HT_ENTRIES_AVX2(name)   ht_entries_avx2_##name
+#define HT_ENTRIES_AVX512(name) ht_entries_avx512_##name
+#define HT_ENTRY_STREAM_FNS(of)                                                                    \
+    ht_stream_fn of(iq2_xxs), of(iq2_xs), of(iq2_s), of(iq3_xxs), of(iq3_s)
+HT_ENTRY_STREAM_FNS(HT_ENTRIES_AVX2);
+HT_ENTRY_STREAM_FNS(HT_ENTRIES_AVX512);
 
 // avx512bf16: BF16 by vdpbf16ps; activations are uint16_t.
 ht_act_fn ht_act_bf16_avx512;
