@@ -234,8 +234,7 @@ static void add_tensor(struct ht_gguf_writer *w, const char *name, const uint64_
         ht_fail(&w->failure, HEARTH_E_ARG,
                 "tensor %s of %d dimensions, %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
                 ", cannot be in format %s",
-                name, n_dims, t.ne[3], t.ne[2], t.ne[1], t.ne[0],
-                fi ? fi->name : "(unknown)");
+                name, n_dims, t.ne[3], t.ne[2], t.ne[1], t.ne[0], fi ? fi->name : "(unknown)");
         return;
     }
     t.name = ht_arena_strndup(&w->arena, name, len);

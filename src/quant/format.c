@@ -24,17 +24,17 @@ BY_CODES(HT_Q3_K, q3_k_to_f32)
 BY_CODES(HT_Q4_K, q4_k_to_f32)
 BY_CODES(HT_Q5_K, q5_k_to_f32)
 BY_CODES(HT_Q6_K, q6_k_to_f32)
-BY_CODES(HT_IQ4_NL, iq4_nl_to_f32)
-BY_CODES(HT_IQ3_S, iq3_s_to_f32)
 BY_CODES(HT_IQ1_S, iq1_s_to_f32)
 BY_CODES(HT_IQ1_M, iq1_m_to_f32)
 BY_CODES(HT_IQ2_XXS, iq2_xxs_to_f32)
 BY_CODES(HT_IQ2_XS, iq2_xs_to_f32)
 BY_CODES(HT_IQ2_S, iq2_s_to_f32)
 BY_CODES(HT_IQ3_XXS, iq3_xxs_to_f32)
+BY_CODES(HT_IQ3_S, iq3_s_to_f32)
+BY_CODES(HT_IQ4_NL, iq4_nl_to_f32)
+BY_CODES(HT_IQ4_XS, iq4_xs_to_f32)
 BY_CODES(HT_Q1_0, q1_0_to_f32)
 BY_CODES(HT_Q2_0, q2_0_to_f32)
-BY_CODES(HT_IQ4_XS, iq4_xs_to_f32)
 BY_CODES(HT_TQ1_0, tq1_0_to_f32)
 BY_CODES(HT_TQ2_0, tq2_0_to_f32)
 BY_CODES(HT_MXFP4, mxfp4_to_f32)
@@ -55,20 +55,20 @@ static const struct ht_format_info formats[HT_N_FORMATS] = {
     [HT_Q4_K] = {"Q4_K", SUPER, 144, q4_k_to_f32, NULL, &ht_codes_q4_k},
     [HT_Q5_K] = {"Q5_K", SUPER, 176, q5_k_to_f32, NULL, &ht_codes_q5_k},
     [HT_Q6_K] = {"Q6_K", SUPER, 210, q6_k_to_f32, NULL, &ht_codes_q6_k},
-    [HT_IQ3_S] = {"IQ3_S", SUPER, 110, iq3_s_to_f32, NULL, &ht_codes_iq3_s},
     [HT_IQ1_S] = {"IQ1_S", SUPER, 50, iq1_s_to_f32, NULL, &ht_codes_iq1_s},
     [HT_IQ1_M] = {"IQ1_M", SUPER, 56, iq1_m_to_f32, NULL, &ht_codes_iq1_m},
     [HT_IQ2_XXS] = {"IQ2_XXS", SUPER, 66, iq2_xxs_to_f32, NULL, &ht_codes_iq2_xxs},
     [HT_IQ2_XS] = {"IQ2_XS", SUPER, 74, iq2_xs_to_f32, NULL, &ht_codes_iq2_xs},
     [HT_IQ2_S] = {"IQ2_S", SUPER, 82, iq2_s_to_f32, NULL, &ht_codes_iq2_s},
     [HT_IQ3_XXS] = {"IQ3_XXS", SUPER, 98, iq3_xxs_to_f32, NULL, &ht_codes_iq3_xxs},
+    [HT_IQ3_S] = {"IQ3_S", SUPER, 110, iq3_s_to_f32, NULL, &ht_codes_iq3_s},
     [HT_IQ4_NL] = {"IQ4_NL", 32, 18, iq4_nl_to_f32, NULL, &ht_codes_iq4_nl},
     [HT_IQ4_XS] = {"IQ4_XS", SUPER, 136, iq4_xs_to_f32, NULL, &ht_codes_iq4_xs},
+    [HT_Q1_0] = {"Q1_0", 128, 18, q1_0_to_f32, NULL, &ht_codes_q1_0},
+    [HT_Q2_0] = {"Q2_0", 64, 18, q2_0_to_f32, NULL, &ht_codes_q2_0},
     [HT_TQ1_0] = {"TQ1_0", SUPER, 54, tq1_0_to_f32, NULL, &ht_codes_tq1_0},
     [HT_TQ2_0] = {"TQ2_0", SUPER, 66, tq2_0_to_f32, NULL, &ht_codes_tq2_0},
     [HT_MXFP4] = {"MXFP4", 32, 17, mxfp4_to_f32, NULL, &ht_codes_mxfp4},
-    [HT_Q1_0] = {"Q1_0", 128, 18, q1_0_to_f32, NULL, &ht_codes_q1_0},
-    [HT_Q2_0] = {"Q2_0", 64, 18, q2_0_to_f32, NULL, &ht_codes_q2_0},
     // Known by name and size alone.
     [HT_Q8_1] = {.name = "Q8_1", .block_len = 32, .block_bytes = 36},
     [HT_Q8_K] = {.name = "Q8_K", .block_len = SUPER, .block_bytes = 292},

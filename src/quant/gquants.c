@@ -10,23 +10,20 @@
 //   IQ1_M   | q 32 | (qh 3 bits, side 1) 32 | scales, d 8 |    the same, groups of 16
 //
 // Groups have 32 weights unless said. All scales are d * (1 + 2 s) times a power of two, which is
-// exact. Seven bits of signs are those of eight weights, whose number is even.
+// exact. Seven bits of signs stand for eight: the eighth makes the number of set bits even.
 #include "quant/grids.h"
 #include "quant/rows.h"
 
 static const int8_t iq2_values[3] = {8, 25, 43};
 static const int8_t iq3_values[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 
-static uint32_t rd_u16(const uint8_t *p) {
-    return (uint32_t)(p[0] | p[1] << 8);
-}
-
 // Field j of an entry, of n bits.
 static uint32_t field(uint32_t entry, int j, int n) {
     return entry >> (j % 2 * 8 + j / 2 * n) & ((1u << n) - 1);
 }
 
-static uint32_t even(uint32_t signs) { // seven bits' eighth
+// Seven bits of signs, and the eighth.
+static uint32_t even(uint32_t signs) {
     uint32_t x = signs ^ signs >> 4;
     x ^= x >> 2;
     return signs | ((x ^ x >> 1) & 1) << 7;

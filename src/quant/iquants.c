@@ -30,7 +30,7 @@ static void unpack_iq4_nl(const uint8_t *block, uint8_t *code, float *scale, flo
 // scales_h.
 static void unpack_iq4_xs(const uint8_t *block, uint8_t *code, float *scale, float *min) {
     float d = rd_f16(block);
-    uint32_t high_bits = (uint32_t)(block[2] | block[3] << 8);
+    uint32_t high_bits = rd_u16(block + 2);
     (void)min;
     for (int g = 0; g < 8; g++) {
         int low = block[4 + g / 2] >> g % 2 * 4 & 15, high = high_bits >> 2 * g & 3;

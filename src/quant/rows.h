@@ -38,6 +38,9 @@ extern const struct ht_codes ht_codes_q1_0, ht_codes_q2_0, ht_codes_tq1_0, ht_co
 static inline float rd_f16(const uint8_t *p) {
     return ht_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
 }
+static inline uint32_t rd_u16(const uint8_t *p) {
+    return (uint32_t)(p[0] | p[1] << 8);
+}
 static inline uint32_t rd_u32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights of one or two bits, or of a digit of three, with one f16 scale a block: w = d * (q - 1).
+// Weights of one or two bits, or of a base-3 digit, with one f16 scale a block: w = d * (q - 1).
 //
 //   TQ1_0  | qs 48 | qh 4 | d 2 |   256 weights: five base-3 digits a byte of qs, four a byte of qh
 //   TQ2_0  | qs 64 | d 2 |          256 weights: four 2-bit fields a byte, weights 32 apart

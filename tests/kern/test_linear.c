@@ -322,9 +322,9 @@ static const struct {
             {HT_IQ2_XXS, 0, 2}, {HT_IQ2_XS, 0, 2},   {HT_IQ2_S, 0, 2},    {HT_IQ3_XXS, 0, 2},
             {HT_IQ1_S, 0, 2},   {HT_IQ1_M, 48, 56},  {HT_Q1_0, 0, 2},     {HT_Q2_0, 0, 2}};
 
-// The largest and the least codes in every place, of fields of bits and of signed bytes, times the
-// largest activations of one sign: no level may lose a bit of a sum of 16. Two chunks of K and,
-// where blocks are short, an odd one behind them.
+// The largest and the least codes in every place, of fields of bits and of signed bytes (of grids,
+// the first and the last entry), times the largest activations of one sign: no level may lose a bit
+// of a sum of 16. Two chunks of K and, where blocks are short, an odd one behind them.
 static void largest_codes(void **state) {
     (void)state;
     static const uint8_t fills[2][2] = {{0, 0xff}, {0x80, 0x7f}}; // of one row and the next
@@ -410,6 +410,7 @@ static void can_repack(void **state) {
     assert_false(ht_linear_can_repack(k, HT_F16, 70, 64));
     assert_false(ht_linear_can_repack(k, HT_F32, 64, 64));
     assert_false(ht_linear_can_repack(k, HT_IQ2_XXS, 256, 64));
+    assert_false(ht_linear_can_repack(k, HT_NVFP4, 256, 64));
     assert_true(ht_linear_can_repack(k, HT_Q5_0, 96, 64));
     assert_int_equal(ht_linear_can_repack(k, HT_MXFP4, 96, 64), ht_cpu_vbmi());
     assert_true(ht_linear_can_repack(k, HT_Q2_K, 256, 64));
@@ -795,7 +796,7 @@ static void set_scale(enum ht_format f, uint8_t *block, uint32_t which) {
     if (f == HT_MXFP4)
         *block = exponents[which % N_STRANGE];
     else if (at[0] >= 0)
-        memcpy(block + at[at[1] >= 0 && which / N_STRANGE % 2], &halves[which % N_STRANGE], 2);
+        kern_put_half(f, block, at[at[1] >= 0 && which / N_STRANGE % 2], halves[which % N_STRANGE]);
 }
 
 // Scales that are no usual numbers give at every level what they give in scalar. A row has one of

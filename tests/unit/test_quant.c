@@ -85,7 +85,7 @@ static void bf16_rounds_to_nearest_even(void **state) {
     assert_int_equal(ht_f32_to_bf16(INFINITY), 0x7f80);
 }
 
-enum { SUPER_BYTES = 300 }; // of a block, at most
+enum { MOST_BLOCK_BYTES = 300 }; // of a block, at most
 
 // ---- blocks by hand ----------------------------------------------------------------------------
 
@@ -140,14 +140,14 @@ static void blocks_by_hand(void **state) {
 // Every code that a block can hold stays within what the row promises to the packers.
 static void codes_stay_in_range(void **state) {
     (void)state;
-    uint8_t block[SUPER_BYTES], code[256];
+    uint8_t block[MOST_BLOCK_BYTES], code[256];
     float scale[16], min[16];
     uint32_t seed = 1;
     for (uint32_t f = 0; f < HT_N_FORMATS; f++) {
         const struct ht_format_info *info = ht_format_get(f);
         if (!info || !info->codes) continue;
         for (int round = 0; round < 200; round++) {
-            for (int i = 0; i < SUPER_BYTES; i++)
+            for (int i = 0; i < MOST_BLOCK_BYTES; i++)
                 block[i] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
             info->codes->unpack(block, code, scale, min);
             for (uint32_t i = 0; i < info->block_len; i++)
@@ -168,7 +168,7 @@ static void weights_as_ggml(void **state) {
                  {HT_IQ1_M, 0x2f552ce5},   {HT_Q1_0, 0x2e1a5dc5},   {HT_Q2_0, 0x490d1dc5}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct ht_format_info *info = ht_format_get(known[i].format);
-        uint8_t block[SUPER_BYTES];
+        uint8_t block[MOST_BLOCK_BYTES];
         float w[256];
         uint32_t seed = 1, hash = 2166136261u;
         for (int round = 0; round < 64; round++) {

@@ -23,11 +23,11 @@ static inline void kern_floats(float *x, size_t n, uint64_t *seed) {
     }
 }
 
-// Offsets of the f16 numbers in a block of the format; -1 ends.
+// Offsets of the f16 numbers in a block of the format, as kern_put_half takes them; -1 ends.
 static inline const int *kern_half_offsets(enum ht_format f) {
     static const int at0[] = {0, -1}, at0_2[] = {0, 2, -1}, q2_k[] = {80, 82, -1};
     static const int at108[] = {108, -1}, at208[] = {208, -1}, at52[] = {52, -1};
-    static const int at64[] = {64, -1}, none[] = {-1};
+    static const int at64[] = {64, -1}, at48[] = {48, -1}, none[] = {-1};
     switch (f) {
     case HT_Q4_1:
     case HT_Q5_1:
@@ -38,11 +38,23 @@ static inline const int *kern_half_offsets(enum ht_format f) {
     case HT_Q6_K: return at208;
     case HT_TQ1_0: return at52;
     case HT_TQ2_0: return at64;
+    case HT_IQ1_M: return at48;
     case HT_F32:
-    case HT_IQ1_M:
     case HT_MXFP4: return none;
     default: return at0;
     }
+}
+
+// IQ1_M's is spread over the upper four bits of four halves.
+static inline void kern_put_half(enum ht_format f, uint8_t *block, int at, uint16_t h) {
+    block += at;
+    if (f != HT_IQ1_M) {
+        block[0] = (uint8_t)h;
+        block[1] = (uint8_t)(h >> 8);
+        return;
+    }
+    for (int i = 0; i < 4; i++)
+        block[2 * i + 1] = (uint8_t)((block[2 * i + 1] & 15) | (h >> 4 * i & 15) << 4);
 }
 
 static inline void kern_weights(enum ht_format f, uint8_t *w, size_t n_bytes, uint64_t *seed) {
@@ -62,10 +74,8 @@ static inline void kern_weights(enum ht_format f, uint8_t *w, size_t n_bytes, ui
             uint32_t r = kern_random(seed);
             uint16_t h = (uint16_t)((r & 0x8000) | (0x1400 + (r >> 16) % 0x2000));
             if (r % 61 == 0) h = (uint16_t)(r & 0x83ff); // a subnormal
-            w[b + (size_t)halves[i]] = (uint8_t)h;
-            w[b + (size_t)halves[i] + 1] = (uint8_t)(h >> 8);
+            kern_put_half(f, w + b, halves[i], h);
         }
-        if (f == HT_IQ1_M) w[b + 55] = (uint8_t)((w[b + 55] & 0x8f) | 0x20); // d, by four bits
         if (f == HT_MXFP4) w[b] = (uint8_t)(118 + w[b] % 8 - (w[b] % 31 == 0 ? 118 : 0));
     }
 }

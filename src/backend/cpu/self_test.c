@@ -15,7 +15,8 @@
 #include "base/mem.h"
 
 // One linear shape: two whole groups of rows and a ragged one, two blocks of 256 weights and, where
-// blocks are shorter, one of 32 behind them, which ends rows that are read four blocks at a time.
+// blocks have at most 32, one of 32 behind them, which ends rows that are read four blocks at a
+// time.
 enum { N_IN = 544, N_OUT = 70, N_REPACKED = 64, N_MAX = 1031, HEAD_DIM = 64 };
 // Streams of one token and of several, what lies between their numbers, panels, whole tiles of amx.
 static const uint32_t n_tokens_of[] = {1, 2, 3, 4, 5, 13, 65};

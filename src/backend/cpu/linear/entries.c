@@ -2,16 +2,17 @@
 // The formats of entries; src/quant/gquants.c has pictures of their blocks.
 #include "backend/cpu/linear/entries.h"
 
-#include <string.h>
-
 #if defined(__x86_64__)
 #include <emmintrin.h>
+#else
+#include <string.h>
 #endif
 
 #include "quant/grids.h"
 
+#if defined(__x86_64__)
+// Inserted from memory: fewer instructions than shifts.
 void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n) {
-#if defined(__x86_64__) // inserted from memory: fewer instructions than shifts
     for (size_t i = 0; i < n; i += 8) {
         __m128i x = _mm_cvtsi32_si128(grid[index[i]]);
         x = _mm_insert_epi16(x, grid[index[i + 1]], 1);
@@ -23,14 +24,16 @@ void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n) {
         x = _mm_insert_epi16(x, grid[index[i + 7]], 7);
         _mm_storeu_si128((void *)(index + i), x);
     }
+}
 #else
+void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n) {
     for (size_t i = 0; i < n; i += 4) { // at once, since stores are what it waits for
         uint64_t four = grid[index[i]] | (uint64_t)grid[index[i + 1]] << 16 |
                         (uint64_t)grid[index[i + 2]] << 32 | (uint64_t)grid[index[i + 3]] << 48;
         memcpy(index + i, &four, sizeof four);
     }
-#endif
 }
+#endif
 
 #define IQ2_VALUES                                                                                 \
     .n = 8, .factor = 0.125f,                                                                      \

@@ -84,10 +84,11 @@ INLINE void four_indices(vi q, vi high, const int n, const int mask, vi *index) 
 // The indices of a group.
 INLINE void group_indices(enum ht_format f, const vi *raw, uint32_t g, vi *index) {
     const uint32_t byte = g % 4 * 8, half = g % 2 * 16;
-    const vi none = splat_int(0), low = splat_int(0x1ff), high = splat_int(0x1ff0000);
+    const vi none = splat_int(0);
     switch (f) {
     case HT_IQ2_XXS: four_indices(raw[2 * g], none, 1, 0, index); break;
     case HT_IQ2_XS: {
+        const vi low = splat_int(0x1ff), high = splat_int(0x1ff0000);
         vi a = raw[2 * g], b = raw[2 * g + 1]; // two a word, in a row
         index[0] = merge(a & low, b << 16, high);
         index[1] = merge((vi)((vu32)a >> 16) & low, b, high);

@@ -61,7 +61,7 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 // Weights of 32 rows x n_k, made by a packer for the tile of its own level.
 //   int8:  code [n_k / 4][32][4]    signed, or + 128 unsigned (avx2vnni, avx512vnni); those of
 //          formats with mins are 0 .. 127 and the same at all levels, and so are those of formats
-//          with an offset (rows.h) at avx2 and avx512; panels for products of sums have what
+//          with an offset below 128 at avx2 and avx512; panels for products of sums have what
 //          q8_sums.h says
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
 //          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a

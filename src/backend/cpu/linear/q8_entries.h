@@ -6,6 +6,7 @@
 #ifndef HT_LINEAR_Q8_ENTRIES_H
 #define HT_LINEAR_Q8_ENTRIES_H
 
+#include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/entry_rows.h"
 #include "backend/cpu/linear/q8_pack.h"
 
@@ -47,17 +48,19 @@ INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *su
 struct tables {
     vi lower, upper, pair, first, last, sign;
 };
-INLINE void tables_make(const struct ht_entries *e, enum ht_format f, struct tables *t) {
-    (void)f;
+INLINE void tables_make(const struct ht_entries *e, struct tables *t) {
     *t = (struct tables){.lower = splat_int(0x3333),
                          .upper = splat_int(0x33330000),
                          .pair = bytes(e->n == 4 ? 14 : 3),
                          .first = splat_int(0xffff),
                          .last = splat_int(-0x10000),
                          .sign = bytes(e->n == 4 ? 1 : 8)};
-    vi *all = &t->lower;
-    UNROLL(8)
-    for (int i = 0; i < 6; i++) HIDE(all[i]);
+    HIDE(t->lower);
+    HIDE(t->upper);
+    HIDE(t->pair);
+    HIDE(t->first);
+    HIDE(t->last);
+    HIDE(t->sign);
 }
 
 // The entries of a block.
@@ -96,12 +99,13 @@ INLINE void find_codes(const struct tables *t, const int8_t *value, vi x[2], vi 
 // A group's codes.
 INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
                        const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
+    vi sum[2] = {to->sum[0], to->sum[1]};
     UNROLL(4)
     for (int i = 0; i < 4 && n == 4; i++) {
         vi x[2];
         places_4(t, word + i / 2 * 2, i % 2, x);
         find_codes(t, value, x, signs, i);
-        take_codes(to, x, (uint32_t)i, &to->sum[i / 2]);
+        take_codes(to, x, (uint32_t)i, &sum[i / 2]);
     }
     for (uint32_t i = 0; i < 4 && n != 4; i++, signs = (vi)((vu32)signs >> 8)) {
         vi x[2] = {splat_int(0), splat_int(0)};
@@ -110,8 +114,13 @@ INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t 
         else if (f == HT_Q2_0)
             neighbours((vi)((vu32)word[i / 2] >> (i % 2 * 16)), x);
         find_codes(t, value, x, signs, 0);
-        take_codes(to, x, i, &to->sum[i / 2]);
+        take_codes(to, x, i, &sum[0]);
+        if (i != 1) continue;
+        to->sum[0] = sum[0];
+        sum[0] = sum[1];
     }
+    if (n == 4) to->sum[0] = sum[0];
+    to->sum[1] = sum[n == 4 ? 1 : 0];
 }
 #endif
 
@@ -120,7 +129,7 @@ struct entries_job {
     const uint8_t *w;
     size_t row_bytes;
     uint32_t n_k;
-    bool small_pairs, is_signed; // the level's: another's way is like its own
+    bool small_pairs, is_signed; // of the level that takes the panel: it may be another's
     const struct ht_panel *panel;
     const struct ht_tile_args *stream; // instead of the panel
 };
@@ -153,7 +162,9 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
     _Alignas(16) int8_t value[16];
     struct tables tables;
     struct group_codes to = {.count = j->is_signed && !small};
-    tables_make(e, f, &tables);
+    struct ahead ahead = {.n_turns = 1};
+    if (j->stream) ahead = ahead_of(j->stream, PARTS * (j->n_k / 32));
+    tables_make(e, &tables);
     for (int i = 0; i < 16; i++) value[i] = (int8_t)(e->value[i] + add);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * j->row_bytes) {
         struct rows q = rows_of(w, j->row_bytes, block_bytes, j->n_k / block_len);
@@ -178,6 +189,7 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
                 for (uint32_t i = 0; i < n_scales; i++)
                     scale[i] = scaled(d, 2 * group_scale(f, raw, g * n_scales + i) + 1);
                 if (!p) {
+                    ahead_step(&ahead);
                     if (n_scales == 1) to.sum[0] += to.sum[1];
                     vf sum = scaled_sum(to.sum[0], scale[0], back_of(scale[0]));
                     if (n_scales == 2) sum = both_halves(sum, to.sum[1], scale[1]);
@@ -189,7 +201,8 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
                 if (n_scales == 1) to.sum[0] = (vi)((vu16)to.sum[0] + (vu16)to.sum[1]);
                 for (uint32_t i = 0; i < n_scales; i++, at += HT_ROW_GROUP) {
                     store_floats(p->scale + at, scale[i]);
-                    if (!j->is_signed) store_floats(p->back + at, back_of(scale[i])); // PANEL_BACK
+                    if (!j->is_signed)
+                        store_floats(p->back + at, back_of(scale[i])); // for PANEL_BACK
                     if (NEGATIVES && to.count)
                         store_floats(p->min + at, (vf)negatives_start(to.sum[i]));
                 }
@@ -206,12 +219,16 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
         const struct entries_job j = {f, w, row_bytes, n_k, small, sign, p, NULL};                 \
         run_entries(&j);                                                                           \
     }
-// A stream, for one token. It asks for nothing: the processor has time to follow.
+// A stream, for one token. What is read next is asked for evenly, as by tiles.
+static __attribute__((noinline)) void
+stream_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
+    const struct entries_job j = {
+        ht_format_get((uint32_t)f), w, row_bytes, t->n_k, false, CODES_SIGNED, NULL, t};
+    run_entries(&j);
+}
 #define STREAM_ENTRIES(linkage, id, name)                                                          \
     linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
-        const struct entries_job j = {ht_format_get(id), w,    row_bytes, t->n_k, false,           \
-                                      CODES_SIGNED,      NULL, t};                                 \
-        run_entries(&j);                                                                           \
+        stream_entries(id, w, row_bytes, t);                                                       \
     }
 
 #endif

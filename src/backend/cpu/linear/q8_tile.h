@@ -345,7 +345,10 @@ INLINE void last_block(const enum kind kind, const struct ht_panel *p,
 INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const struct ht_panel *p,
                   const struct ht_tile_args *t) {
     const uint32_t m = whole_tokens(kind), rows = TILE_ROWS;
-    const uint32_t n_tiles = (t->n_tokens + m - 1) / m * (HT_ROW_GROUP / rows);
+    // The tile of two rare formats, IQ2_XS and IQ2_S, is large: what is left goes token by token.
+    const bool by_one = SMALL_PAIRS && group == 16 && kind == PLAIN;
+    const uint32_t rest = by_one ? t->n_tokens % m : t->n_tokens % m > 0;
+    const uint32_t n_tiles = (t->n_tokens / m + rest) * (HT_ROW_GROUP / rows);
     const uint32_t n_turns = n_tiles * (t->n_k / (group * turn_parts(group, TILE_PARTS)));
     struct ahead ahead = ahead_of(t, n_turns);
     uint32_t token = 0, stored = 0; // tokens from here on are not added to
@@ -358,8 +361,6 @@ INLINE void tiles(const uint32_t group, const enum kind kind, int offset, const 
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
             tile(m, group, kind, offset, p, &whole, token, r, &ahead);
     if (TILE_ADDS && whole.add) stored = token;
-    // Two seldom formats' tile, which is large: what is left goes token by token.
-    const bool by_one = SMALL_PAIRS && group == 16 && kind == PLAIN;
     for (uint32_t i = token; by_one && i < t->n_tokens; i++)
         for (uint32_t r = 0; r < HT_ROW_GROUP; r += rows)
             tile(1, group, kind, offset, p, t, i, r, &ahead);

@@ -18,7 +18,6 @@ static bool rest_leads(enum ht_format f) {
     case HT_Q5_0:
     case HT_Q8_0:
     case HT_IQ4_NL:
-    case HT_IQ3_S:
     case HT_MXFP4: return true;
     default: return false;
     }

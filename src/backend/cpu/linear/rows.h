@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rows of a weight matrix, LANES at a time: loads that turn the bytes of LANES rows into vectors
-// whose lane is a row, and the codes and scales of every format made from them. Written once in
+// whose lane is a row, and the codes and scales of every format made from them (but those of
+// entries, entry_rows.h). Written once in
 // GNU vectors over the few operations of an instruction set's own header (x86/vec_*.h,
 // arm/vec_neon.h), which is included first. Everything is inlined with the format as a constant, so
 // a switch on it costs nothing.

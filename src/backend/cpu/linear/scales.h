@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The f32 scales and mins of every format's blocks, as rows.h reads rows: a part of that file,
+// The f32 scales and mins of the blocks of formats that rows.h reads: a part of that file,
 // which includes it. A stream's are smaller where its codes stand too high (standing).
 #ifndef HT_LINEAR_SCALES_H
 #define HT_LINEAR_SCALES_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The packer and the streams of formats of entries for processors with AVX512-VBMI, whose
 // permutations look them up in registers: of levels avx512bf16 and amx, and of avx512vnni where
-// there is VBMI, too.
+// there is VBMI, too. No state; any thread.
 #include "backend/cpu/linear/x86/gather.h"
 
 #define CODES_SIGNED 0
@@ -10,8 +10,6 @@
 
 #include "backend/cpu/linear/x86/vec_avx512.h"
 #include "backend/cpu/linear/x86/vnni_avx512.h"
-
-#include "backend/cpu/linear/q8_pack.h"
 
 #include "backend/cpu/linear/q8_entries.h"
 

@@ -30,9 +30,8 @@ INLINE void look_up(const struct ht_entries *e, vi *word) {
 struct tables {
     _Alignas(64) uint8_t low[512], high[512];
 };
-INLINE void tables_make(const struct ht_entries *e, enum ht_format f, struct tables *to) {
+INLINE void tables_make(const struct ht_entries *e, struct tables *to) {
     const __m512i byte = _mm512_set1_epi16(255), order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    (void)f;
     if (e->n != 4) return;
     for (uint32_t i = 0; i < e->n_grid; i += 64) {
         __m512i a = _mm512_loadu_si512(e->grid + i);
@@ -87,6 +86,7 @@ INLINE vi starts(vi x, const int a, const int b, const int c, const int d) {
 INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
                        const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
     (void)t, (void)f;
+    vi sum[2] = {to->sum[0], to->sum[1]};
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
         vi x[2];
@@ -106,8 +106,9 @@ INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t 
             vi side = starts(signs, sign, sign + 1, sign + 2, sign + 3);
             x[h] = lookup(value, choose(bytes(n == 8 ? 3 : 14), place, side));
         }
-        take_codes(to, x, (uint32_t)i, &to->sum[i / 2]);
+        take_codes(to, x, (uint32_t)i, &sum[i / 2]);
     }
+    to->sum[0] = sum[0], to->sum[1] = sum[1];
 }
 
 #endif

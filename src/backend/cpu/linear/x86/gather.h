@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packers for processors that gather words faster than they insert them one by one, Intel's
-// (avx512vnni_gather.c), or look bytes up in registers (avx512vbmi.c). The same panels as those of
-// avx512vnni.c.
+// (avx512vnni_gather.c), and packers and streams for those that look bytes up in registers
+// (avx512vbmi.c). The same panels as those of avx512vnni.c.
 #ifndef HT_LINEAR_X86_GATHER_H
 #define HT_LINEAR_X86_GATHER_H
 
