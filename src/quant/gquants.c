@@ -78,15 +78,24 @@ static void unpack_iq2_s(const uint8_t *block, uint8_t *code, float *scale, floa
     }
 }
 
+// Four weights, by the numbers of an entry, which IQ3_S has for values.
+static void iq3(uint32_t entry, uint32_t signs, bool places, int offset, uint8_t *code) {
+    int value[4];
+    for (int j = 0; j < 4; j++) {
+        uint32_t number = field(entry, j, 4);
+        value[j] = places ? iq3_values[number / 2] : (int)number;
+    }
+    signed_by(signs, offset, value, 4, code);
+}
+
 static void unpack_iq3_xxs(const uint8_t *block, uint8_t *code, float *scale, float *min) {
     float d = rd_f16(block) * 0.25f;
     (void)min;
     for (int i = 0; i < 64; i++, code += 4) {
-        uint32_t signs = rd_u32(block + 66 + i / 8 * 4), entry = ht_grid_iq3_xxs[block[2 + i]];
-        int value[4];
+        uint32_t signs = rd_u32(block + 66 + i / 8 * 4);
         scale[i / 8] = odd_scale(d, signs >> 28);
-        for (int j = 0; j < 4; j++) value[j] = iq3_values[field(entry, j, 4) / 2];
-        signed_by(even(signs >> i % 8 / 2 * 7 & 127) >> i % 2 * 4, 128, value, 4, code);
+        signs = even(signs >> i % 8 / 2 * 7 & 127) >> i % 2 * 4;
+        iq3(ht_grid_iq3_xxs[block[2 + i]], signs, true, 128, code);
     }
 }
 
@@ -98,9 +107,7 @@ static void unpack_iq3_s(const uint8_t *block, uint8_t *code, float *scale, floa
     for (int g = 0; g < 8; g++) scale[g] = odd_scale(d, s[g / 2] >> g % 2 * 4 & 15);
     for (int i = 0; i < 64; i++, code += 4) {
         uint32_t entry = ht_grid_iq3_s[q[i] | (qh[i / 8] >> i % 8 & 1) << 8];
-        int value[4];
-        for (int j = 0; j < 4; j++) value[j] = (int)field(entry, j, 4);
-        signed_by((uint32_t)signs[i / 2] >> i % 2 * 4, 16, value, 4, code);
+        iq3(entry, (uint32_t)signs[i / 2] >> i % 2 * 4, false, 16, code);
     }
 }
 

@@ -147,7 +147,7 @@ PACK(static, HT_TQ1_0, pack_tq1_0)
     [HT_Q4_K_ROW] = {pack, tile, stream##_q4_k, STREAM_Q4_K, STREAM_Q4_K}
 
 #ifndef ENTRY_PACK
-PACK_ENTRIES(static, SMALL_PAIRS, CODES_SIGNED, pack_entries)
+PACK_ENTRIES(static, ENTRIES_OWN, pack_entries)
 #define ENTRY_PACK pack_entries
 #endif
 #ifndef ENTRY_STREAM
@@ -161,7 +161,7 @@ HT_ENTRY_STREAMS(static)
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
         ROW_Q4_K(MIN_PACK(q4_k), NIBBLES_32_MIN(tile_32_min), stream),                             \
         OTHER_FORMATS(tile_32, tile_32_min, packs, stream, STREAM_TOKENS),                         \
-        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_STREAM, ENTRY_PACK, ENTRY_STREAM)
+        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_PACK, ENTRY_STREAM)
 
 // Those but Q4_0, Q4_K and formats of entries; most_q8_0: how many tokens the stream of Q8_0 takes.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most_q8_0)                              \
@@ -183,17 +183,18 @@ HT_ENTRY_STREAMS(static)
                       STREAM_OTHER},                                                               \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
-// Formats of entries: their packer and streams; small: of those with small grids.
+// Formats of entries: those of grids, whose packer and streams a level may have of its own, and two
+// without.
 #define ENTRY_ROW(pack, tile, stream)                                                              \
     { pack, tile, stream, 1, 1 }
-#define ENTRY_FORMATS(tile_32, pack, stream, small_pack, small)                                    \
-    [HT_IQ2_XXS_ROW] = ENTRY_ROW(small_pack, tile_32, small(iq2_xxs)),                             \
-    [HT_IQ2_XS_ROW] = ENTRY_ROW(small_pack, tile_16, small(iq2_xs)),                               \
-    [HT_IQ3_XXS_ROW] = ENTRY_ROW(small_pack, tile_32, small(iq3_xxs)),                             \
-    [HT_IQ3_S_ROW] = ENTRY_ROW(small_pack, OFFSET_32(tile_32, 16), small(iq3_s)),                  \
-    [HT_IQ2_S_ROW] = ENTRY_ROW(pack, tile_16, stream(iq2_s)),                                      \
-    [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                                   \
-    [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), NULL, 0, 0},                                            \
+#define ENTRY_FORMATS(tile_32, pack, grid_pack, stream)                                            \
+    [HT_IQ2_XXS_ROW] = ENTRY_ROW(grid_pack, tile_32, stream(iq2_xxs)),                             \
+    [HT_IQ2_XS_ROW] = ENTRY_ROW(grid_pack, tile_16, stream(iq2_xs)),                               \
+    [HT_IQ3_XXS_ROW] = ENTRY_ROW(grid_pack, tile_32, stream(iq3_xxs)),                             \
+    [HT_IQ3_S_ROW] = ENTRY_ROW(grid_pack, OFFSET_32(tile_32, 16), stream(iq3_s)),                  \
+    [HT_IQ2_S_ROW] = ENTRY_ROW(grid_pack, tile_16, stream(iq2_s)),                                 \
+    [HT_IQ1_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                              \
+    [HT_IQ1_M_ROW] = {grid_pack, OFFSET_16(32), NULL, 0, 0},                                       \
     [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0},                                     \
     [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0}
 

@@ -6,7 +6,6 @@
 #ifndef HT_LINEAR_Q8_ENTRIES_H
 #define HT_LINEAR_Q8_ENTRIES_H
 
-#include "backend/cpu/linear/ask.h"
 #include "backend/cpu/linear/entry_rows.h"
 #include "backend/cpu/linear/q8_pack.h"
 
@@ -99,13 +98,12 @@ INLINE void find_codes(const struct tables *t, const int8_t *value, vi x[2], vi 
 // A group's codes.
 INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
                        const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
-    vi sum[2] = {to->sum[0], to->sum[1]};
     UNROLL(4)
     for (int i = 0; i < 4 && n == 4; i++) {
         vi x[2];
         places_4(t, word + i / 2 * 2, i % 2, x);
         find_codes(t, value, x, signs, i);
-        take_codes(to, x, (uint32_t)i, &sum[i / 2]);
+        take_codes(to, x, (uint32_t)i, &to->sum[i / 2]);
     }
     for (uint32_t i = 0; i < 4 && n != 4; i++, signs = (vi)((vu32)signs >> 8)) {
         vi x[2] = {splat_int(0), splat_int(0)};
@@ -114,72 +112,71 @@ INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t 
         else if (f == HT_Q2_0)
             neighbours((vi)((vu32)word[i / 2] >> (i % 2 * 16)), x);
         find_codes(t, value, x, signs, 0);
-        take_codes(to, x, i, &sum[0]);
-        if (i != 1) continue;
-        to->sum[0] = sum[0];
-        sum[0] = sum[1];
+        take_codes(to, x, i, &to->sum[i / 2]);
     }
-    if (n == 4) to->sum[0] = sum[0];
-    to->sum[1] = sum[n == 4 ? 1 : 0];
 }
 #endif
 
-struct entries_job {
-    const struct ht_format_info *info;
-    const uint8_t *w;
-    size_t row_bytes;
-    uint32_t n_k;
-    bool small_pairs, is_signed; // of the level that takes the panel: it may be another's
-    const struct ht_panel *panel;
-    const struct ht_tile_args *stream; // instead of the panel
-};
+// For whom codes are made. A panel may be another level's.
+enum entries_for { FOR_SMALL_PAIRS, FOR_SIGNED, FOR_UNSIGNED };
+#define ENTRIES_OWN (SMALL_PAIRS ? FOR_SMALL_PAIRS : CODES_SIGNED ? FOR_SIGNED : FOR_UNSIGNED)
 
-// What a group's sums begin with, in a stream: as a panel's do (HT_SHIFTED, or a bias).
-INLINE void begin_group(const struct entries_job *j, uint32_t n_scales, const struct ht_act_q8 *a,
-                        struct group_codes *to) {
+// What a group's sums begin with: in a stream as a panel's do (HT_SHIFTED, or a bias).
+INLINE void begin_group(uint32_t n_scales, const struct ht_act_q8 *a, struct group_codes *to) {
     to->sum[0] = to->sum[1] = splat_int(0);
     to->q = NULL;
-    if (!j->stream) return;
+    if (!a) return;
     to->q = a->q;
     if (n_scales == 1) {
-        to->sum[0] = splat_int(j->is_signed ? HT_SHIFTED : a->bias);
+        to->sum[0] = splat_int(CODES_SIGNED ? HT_SHIFTED : a->bias);
         return;
     }
-    for (int i = 0; i < 2; i++) to->sum[i] = splat_int(j->is_signed ? HT_SHIFTED : a->bias_half[i]);
+    for (int i = 0; i < 2; i++) to->sum[i] = splat_int(CODES_SIGNED ? HT_SHIFTED : a->bias_half[i]);
 }
 
-static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
-    const struct ht_codes *c = j->info->codes;
-    const enum ht_format f = ht_format_id(j->info);
+// Lines of the rows that are read next, a few rows with each group of a block: two lines are at
+// least a block.
+INLINE void ask_rows(const uint8_t *row, size_t stride, uint32_t g) {
+    const uint32_t n = (LANES + 7) / 8;
+    for (uint32_t i = g * n; i < (g + 1) * n; i++) {
+        __builtin_prefetch(row + i * stride, 0, 2);
+        __builtin_prefetch(row + i * stride + 64, 0, 2);
+    }
+}
+
+// To a panel or, if p is NULL, by a stream, as its arguments say.
+static __attribute__((noinline)) void
+run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+            const struct ht_panel *p, const struct ht_tile_args *t, enum entries_for whom) {
+    const struct ht_codes *c = info->codes;
+    const enum ht_format f = ht_format_id(info);
     const struct ht_entries *e = ht_entries_of(f);
-    const uint32_t block_len = j->info->block_len, block_bytes = j->info->block_bytes;
-    const bool small = j->small_pairs && c->offset < 128; // as they are, as in pack()
-    const int add = small ? c->offset : j->is_signed ? 0 : 128;
+    const uint32_t block_len = info->block_len, block_bytes = info->block_bytes;
+    const bool small = p && whom == FOR_SMALL_PAIRS && c->offset < 128; // as they are, as in pack()
+    const int add = small ? c->offset : whom == FOR_UNSIGNED ? 128 : 0;
     const uint32_t n_groups = block_len / 32, n_scales = 32 / c->group;
-    const struct ht_panel *p = j->panel;
-    const uint8_t *w = j->w;
     vi words[HT_ENTRY_WORDS], raw[RAW_WORDS];
     _Alignas(16) int8_t value[16];
     struct tables tables;
-    struct group_codes to = {.count = j->is_signed && !small};
-    struct ahead ahead = {.n_turns = 1};
-    if (j->stream) ahead = ahead_of(j->stream, PARTS * (j->n_k / 32));
+    struct group_codes to = {.count = p && whom != FOR_UNSIGNED && !small};
     tables_make(e, &tables);
     for (int i = 0; i < 16; i++) value[i] = (int8_t)(e->value[i] + add);
-    for (uint32_t part = 0; part < PARTS; part++, w += LANES * j->row_bytes) {
-        struct rows q = rows_of(w, j->row_bytes, block_bytes, j->n_k / block_len);
-        const struct ht_act_q8 *act = j->stream ? (const void *)j->stream->act : NULL;
+    for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
+        struct rows q = rows_of(w, row_bytes, block_bytes, n_k / block_len);
+        const struct ht_act_q8 *act = p ? NULL : (const void *)t->act;
         size_t at = LANES * part; // among scales
-        vf y = j->stream ? load_floats(j->stream->from + LANES * part) : splat(0.0f);
+        vf y = p ? splat(0.0f) : load_floats(t->from + LANES * part);
+        const uint8_t *ahead = p ? NULL : t->ahead + LANES * part * t->ahead_stride;
         if (p) to.panel = (uint8_t *)p->code + 4 * LANES * part;
-        for (uint32_t k = 0; k < j->n_k; k += block_len, rows_advance(&q, block_bytes)) {
+        for (uint32_t k = 0; k < n_k; k += block_len, rows_advance(&q, block_bytes)) {
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&q, e->load[i], raw + 4 * i);
+            if (!p && k > 0) ahead += block_bytes;
             if (e->n > 0) block_words(e, f, &tables, raw, words);
             const vf d = block_d(f, raw, &q) * splat(e->factor);
             for (uint32_t g = 0; g < n_groups; g++) {
                 vf scale[2] = {splat(0.0f), splat(0.0f)};
                 const vi signs = group_signs(f, raw, g);
-                begin_group(j, n_scales, act, &to);
+                begin_group(n_scales, act, &to);
                 if (e->n == 8)
                     make_group(&tables, f, 8, value, words + 2 * g, signs, &to);
                 else if (e->n == 4)
@@ -189,7 +186,7 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
                 for (uint32_t i = 0; i < n_scales; i++)
                     scale[i] = scaled(d, 2 * group_scale(f, raw, g * n_scales + i) + 1);
                 if (!p) {
-                    ahead_step(&ahead);
+                    ask_rows(ahead, t->ahead_stride, g);
                     if (n_scales == 1) to.sum[0] += to.sum[1];
                     vf sum = scaled_sum(to.sum[0], scale[0], back_of(scale[0]));
                     if (n_scales == 2) sum = both_halves(sum, to.sum[1], scale[1]);
@@ -201,34 +198,27 @@ static __attribute__((noinline)) void run_entries(const struct entries_job *j) {
                 if (n_scales == 1) to.sum[0] = (vi)((vu16)to.sum[0] + (vu16)to.sum[1]);
                 for (uint32_t i = 0; i < n_scales; i++, at += HT_ROW_GROUP) {
                     store_floats(p->scale + at, scale[i]);
-                    if (!j->is_signed)
+                    if (whom == FOR_UNSIGNED)
                         store_floats(p->back + at, back_of(scale[i])); // for PANEL_BACK
                     if (NEGATIVES && to.count)
                         store_floats(p->min + at, (vf)negatives_start(to.sum[i]));
                 }
             }
         }
-        if (!p) store_floats(j->stream->to + LANES * part, y);
+        if (!p) store_floats(t->to + LANES * part, y);
     }
 }
 
-// linkage void name(...): the packer, as a level wants it.
-#define PACK_ENTRIES(linkage, small, sign, name)                                                   \
+// linkage void name(...): the packer for a level.
+#define PACK_ENTRIES(linkage, whom, name)                                                          \
     linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
                       uint32_t n_k, const struct ht_panel *p) {                                    \
-        const struct entries_job j = {f, w, row_bytes, n_k, small, sign, p, NULL};                 \
-        run_entries(&j);                                                                           \
+        run_entries(f, w, row_bytes, n_k, p, NULL, whom);                                          \
     }
-// A stream, for one token. What is read next is asked for evenly, as by tiles.
-static __attribute__((noinline)) void
-stream_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
-    const struct entries_job j = {
-        ht_format_get((uint32_t)f), w, row_bytes, t->n_k, false, CODES_SIGNED, NULL, t};
-    run_entries(&j);
-}
+// A stream, for one token.
 #define STREAM_ENTRIES(linkage, id, name)                                                          \
     linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
-        stream_entries(id, w, row_bytes, t);                                                       \
+        run_entries(ht_format_get(id), w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                \
     }
 
 #endif

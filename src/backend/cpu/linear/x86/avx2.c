@@ -25,7 +25,7 @@ void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
     act_q8_blocks(tops, x, n_in, dst, dst_step);
 }
 
-PACK_ENTRIES(, false, false, ht_entries_avx2_unsigned) // of avx2vnni
+PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx2_unsigned) // of avx2vnni
 HT_ENTRY_STREAMS()
 
 // AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,

@@ -40,7 +40,7 @@ void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
     act_q8_blocks(tops, x, n_in, dst, dst_step);
 }
 
-PACK_ENTRIES(, false, false, ht_entries_avx512_unsigned) // of avx512vnni
+PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx512_unsigned) // of avx512vnni
 HT_ENTRY_STREAMS()
 
 const struct ht_linear_kernels ht_linear_avx512 = {

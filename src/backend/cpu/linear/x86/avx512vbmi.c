@@ -13,8 +13,9 @@
 
 #include "backend/cpu/linear/q8_entries.h"
 
-PACK_ENTRIES(, false, false, ht_vbmi_pack)
+PACK_ENTRIES(, ENTRIES_OWN, ht_vbmi_pack)
 STREAM_ENTRIES(, HT_IQ2_XXS, ht_vbmi_iq2_xxs)
 STREAM_ENTRIES(, HT_IQ2_XS, ht_vbmi_iq2_xs)
+STREAM_ENTRIES(, HT_IQ2_S, ht_vbmi_iq2_s)
 STREAM_ENTRIES(, HT_IQ3_XXS, ht_vbmi_iq3_xxs)
 STREAM_ENTRIES(, HT_IQ3_S, ht_vbmi_iq3_s)

@@ -72,6 +72,10 @@ INLINE void block_words(const struct ht_entries *e, enum ht_format f, const stru
         return;
     }
     for (uint32_t g = 0; g < 8; g++) group_indices(f, raw, g, word + 2 * g);
+    if (e->n_grid > 512) { // as fast on the scalar side
+        ht_entries_look_up(e->grid, (uint16_t *)word, (size_t)16 * 2 * LANES);
+        return;
+    }
     for (uint32_t i = 0; i < 16; i += 4) look_up(e, word + i);
 }
 

@@ -10,6 +10,6 @@
 ht_pack_fn ht_gather_q4_0, ht_gather_q5_0, ht_gather_q8_0, ht_gather_q4_k;
 ht_pack_fn ht_gather_iq4_nl;
 ht_pack_fn ht_vbmi_pack;
-ht_stream_fn ht_vbmi_iq2_xxs, ht_vbmi_iq2_xs, ht_vbmi_iq3_xxs, ht_vbmi_iq3_s;
+ht_stream_fn ht_vbmi_iq2_xxs, ht_vbmi_iq2_xs, ht_vbmi_iq2_s, ht_vbmi_iq3_xxs, ht_vbmi_iq3_s;
 
 #endif
