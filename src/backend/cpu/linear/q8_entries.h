@@ -27,7 +27,7 @@ struct group_codes {
     vi sum[2];       // of both halves
 };
 
-// Codes of weights 8 i .., of half `half`.
+// Codes of weights 8 i ..; sum: of their half.
 INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *sum) {
     if (to->q) {
         *sum = dot4(*sum, x[0], broadcast4(to->q + 8 * i));
@@ -95,7 +95,7 @@ INLINE void find_codes(const struct tables *t, const int8_t *value, vi x[2], vi 
         x[h] = lookup(value, x[h] | (by_bits(signs, 2 * i + h, 255, 0) & t->sign));
 }
 
-// A group's codes.
+// The codes of a group, of entries of n weights.
 INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
                        const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
     UNROLL(4)

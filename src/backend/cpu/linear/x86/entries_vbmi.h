@@ -59,6 +59,7 @@ INLINE void look_up_bytes(const struct tables *grid, uint32_t n_grid, vi index, 
     word[0] = (vi)low, word[1] = (vi)high;
 }
 
+// The entries of a block: of entries of four, bytes.
 INLINE void block_words(const struct ht_entries *e, enum ht_format f, const struct tables *t,
                         const vi *raw, vi *word) {
     if (e->n == 4) {
