@@ -42,6 +42,9 @@ struct ht_weight {
     uint64_t ne[3];
     const uint8_t *data; // mapped; borrowed. Aligned to 4 bytes at least
     uint64_t n_bytes;
+    // [ne2] mapped: number e multiplies all of matrix e, so W is scale times what data says. NULL:
+    // 1; so of vectors
+    const float *scale;
 };
 
 enum ht_op {

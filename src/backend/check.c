@@ -71,6 +71,8 @@ static enum hearth_status check_weight(const struct ht_plan *p, uint32_t i,
     if (!w->data || (uintptr_t)w->data % 4 != 0)
         return ht_fail(err, HEARTH_E_ARG, "weight %s does not begin at a multiple of 4 bytes",
                        w->name);
+    if (w->scale && w->n_dims == 1)
+        return ht_fail(err, HEARTH_E_ARG, "vector %s has a scale", w->name);
     return HEARTH_OK;
 }
 

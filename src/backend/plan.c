@@ -106,6 +106,8 @@ static void print_weight(const struct ht_step *s, const struct ht_weight *w, str
     const struct ht_format_info *f = ht_format_get(w->format);
     ht_buf_printf(b, "  %s %s ", short_name(s, w->name), f ? f->name : "?");
     for (int d = w->n_dims - 1; d >= 0; d--) ht_buf_printf(b, "[%" PRIu64 "]", w->ne[d]);
+    if (w->scale && w->n_dims == 2) ht_buf_printf(b, " times %g", (double)*w->scale);
+    if (w->scale && w->n_dims == 3) ht_buf_puts(b, " times a scale each");
 }
 
 static void print_params(const struct ht_plan *p, const struct ht_step *s, struct ht_buf *b) {

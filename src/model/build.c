@@ -155,6 +155,21 @@ static const struct ht_gguf_tensor *find(struct ht_build *b, const char *name, i
     return b->status ? NULL : t;
 }
 
+static uint32_t bind(struct ht_build *b, const char *name, int n_dims, const uint64_t *ne);
+
+// "blk.3.attn_q.scale" beside "blk.3.attn_q.weight", one number a matrix, as in files of NVFP4;
+// NULL: there is none, or a failure.
+static const float *bind_scale(struct ht_build *b, const char *name, uint64_t n_matrices) {
+    static const char end[] = "weight";
+    char text[160];
+    size_t len = strlen(name);
+    if (len < sizeof end || strcmp(name + len - (sizeof end - 1), end) != 0) return NULL;
+    snprintf(text, sizeof text, "%.*sscale", (int)(len - (sizeof end - 1)), name);
+    if (!ht_has_weight(b, text)) return NULL;
+    uint32_t id = bind(b, text, 1, &n_matrices);
+    return id == HT_NONE ? NULL : (const float *)(const void *)b->weights[id].data;
+}
+
 static uint32_t bind(struct ht_build *b, const char *name, int n_dims, const uint64_t *ne) {
     const struct ht_gguf_tensor *t = find(b, name, n_dims, ne);
     if (!t) return HT_NONE;
@@ -164,6 +179,7 @@ static uint32_t bind(struct ht_build *b, const char *name, int n_dims, const uin
                           .data = t->data,
                           .n_bytes = t->n_bytes};
     for (int d = 0; d < 3; d++) w.ne[d] = d < n_dims ? ne[d] : 1;
+    if (n_dims > 1) w.scale = bind_scale(b, name, w.ne[2]);
     return new_weight(b, w, t);
 }
 

@@ -204,6 +204,12 @@ static bool belongs(const char *name) {
     return false;
 }
 
+// By what activations of four bits would be divided. Here they are quantised by their own sizes.
+static bool is_input_scale(const char *name) {
+    const char *end = strrchr(name, '.');
+    return end && strcmp(end, ".input_scale") == 0;
+}
+
 // What belongs to a language model and no step uses is refused. Others are named in the log.
 void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     size_t n = ht_gguf_n_tensors(b->g);
@@ -212,10 +218,13 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     if (!bound) b->status = ht_fail_nomem(b->err, n, "a list of tensors");
     for (uint32_t i = 0; i < b->n_weights && !b->status; i++)
         bound[b->sources[i] - ht_gguf_tensor_at(b->g, 0)] = true;
+    size_t n_input_scales = 0;
     for (size_t i = 0; i < n && !b->status; i++) {
         const struct ht_gguf_tensor *t = ht_gguf_tensor_at(b->g, i);
         if (bound[i]) continue;
-        if (belongs(t->name))
+        if (is_input_scale(t->name))
+            n_input_scales++;
+        else if (belongs(t->name))
             ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                           "tensor %s is not one that architecture %s with %" PRIu32
                           " layers knows how to use",
@@ -224,6 +233,11 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
             ht_log(log, HEARTH_LOG_WARN, "%s: tensor %s is not used by architecture %s",
                    ht_gguf_name(b->g), t->name, b->arch);
     }
+    if (n_input_scales > 0)
+        ht_log(log, HEARTH_LOG_INFO,
+               "%s: %zu tensors .input_scale are not used: activations are quantised by their own "
+               "sizes",
+               ht_gguf_name(b->g), n_input_scales);
 }
 
 static bool is_needed_id(const char *key) {

@@ -38,6 +38,7 @@ BY_CODES(HT_Q2_0, q2_0_to_f32)
 BY_CODES(HT_TQ1_0, tq1_0_to_f32)
 BY_CODES(HT_TQ2_0, tq2_0_to_f32)
 BY_CODES(HT_MXFP4, mxfp4_to_f32)
+BY_CODES(HT_NVFP4, nvfp4_to_f32)
 #undef BY_CODES
 
 // name, weights a block, bytes a block, to f32, from f32, codes
@@ -69,10 +70,10 @@ static const struct ht_format_info formats[HT_N_FORMATS] = {
     [HT_TQ1_0] = {"TQ1_0", SUPER, 54, tq1_0_to_f32, NULL, &ht_codes_tq1_0},
     [HT_TQ2_0] = {"TQ2_0", SUPER, 66, tq2_0_to_f32, NULL, &ht_codes_tq2_0},
     [HT_MXFP4] = {"MXFP4", 32, 17, mxfp4_to_f32, NULL, &ht_codes_mxfp4},
+    [HT_NVFP4] = {"NVFP4", 64, 36, nvfp4_to_f32, NULL, &ht_codes_nvfp4},
     // Known by name and size alone.
     [HT_Q8_1] = {.name = "Q8_1", .block_len = 32, .block_bytes = 36},
     [HT_Q8_K] = {.name = "Q8_K", .block_len = SUPER, .block_bytes = 292},
-    [HT_NVFP4] = {.name = "NVFP4", .block_len = 64, .block_bytes = 36},
     [HT_I8] = {.name = "I8", .block_len = 1, .block_bytes = 1},
     [HT_I16] = {.name = "I16", .block_len = 1, .block_bytes = 2},
     [HT_I32] = {.name = "I32", .block_len = 1, .block_bytes = 4},

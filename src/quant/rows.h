@@ -27,7 +27,7 @@ void ht_q8_0_from_f32(const float *in, void *blocks, size_t n);
 extern const struct ht_codes ht_codes_q2_k, ht_codes_q3_k, ht_codes_q4_k, ht_codes_q5_k,
     ht_codes_q6_k;
 // iquants.c: codes that index a table of values
-extern const struct ht_codes ht_codes_iq4_nl, ht_codes_iq4_xs, ht_codes_mxfp4;
+extern const struct ht_codes ht_codes_iq4_nl, ht_codes_iq4_xs, ht_codes_mxfp4, ht_codes_nvfp4;
 // gquants.c: codes that index a grid of eight or four values
 extern const struct ht_codes ht_codes_iq1_s, ht_codes_iq1_m, ht_codes_iq2_xxs, ht_codes_iq2_xs;
 extern const struct ht_codes ht_codes_iq2_s, ht_codes_iq3_xxs, ht_codes_iq3_s;

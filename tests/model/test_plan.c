@@ -142,6 +142,10 @@ static void format(struct copy *c) {
 static void misaligned(struct copy *c) {
     weight_of(c, HT_OP_LINEAR, 0)->data++;
 }
+static void scaled_vector(struct copy *c) {
+    static const float two = 2;
+    c->weights[step(c, HT_OP_RMS_NORM)->w[0]].scale = &two;
+}
 static void extra_weight(struct copy *c) {
     c->steps[c->p.n_steps - 1].w[2] = 0;
 }
@@ -254,6 +258,7 @@ static const struct {
     {bytes, "its shape wants 4096"},
     {format, "has format I16"},
     {misaligned, "multiple of 4 bytes"},
+    {scaled_vector, "vector blk.0.attn_norm.weight has a scale"},
     {extra_weight, "weight 2 has no output"},
     {rope_id, "rope id out of range"},
     {rope_odd, "n_rot 7"},

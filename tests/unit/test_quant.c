@@ -165,7 +165,8 @@ static void weights_as_ggml(void **state) {
         uint32_t hash;
     } known[] = {{HT_IQ2_XXS, 0x39e611a1}, {HT_IQ2_XS, 0x21184121}, {HT_IQ2_S, 0x682997cd},
                  {HT_IQ3_XXS, 0x6ea7c085}, {HT_IQ3_S, 0x109b0a95},  {HT_IQ1_S, 0xf269d865},
-                 {HT_IQ1_M, 0x2f552ce5},   {HT_Q1_0, 0x2e1a5dc5},   {HT_Q2_0, 0x490d1dc5}};
+                 {HT_IQ1_M, 0x2f552ce5},   {HT_Q1_0, 0x2e1a5dc5},   {HT_Q2_0, 0x490d1dc5},
+                 {HT_NVFP4, 0xe073ddc5}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct ht_format_info *info = ht_format_get(known[i].format);
         uint8_t block[MOST_BLOCK_BYTES];

@@ -37,6 +37,7 @@ FORMATS = {
     'tq1_0': (34, 36, 256, 54, 52, 1, None, 0),
     'tq2_0': (35, 37, 256, 66, 64, 1, None, 0),
     'mxfp4': (39, 38, 32, 17, None, 0, None, 0),
+    'nvfp4': (40, 39, 64, 36, None, 0, None, 0),
 }
 
 
@@ -46,6 +47,9 @@ def blocks(mk, g, kind, n, std):
     found = mk.u8(g, n // length, size)
     if kind == 'mxfp4':  # an exponent
         found[:, 0] = g.integers(118, 121, n // length, dtype='u1')
+        return found.tobytes()
+    if kind == 'nvfp4':  # floats of 8 bits, 0.25 to 1; the matrix has a scale, too
+        found[:, :4] = g.integers(0x28, 0x38, (n // length, 4), dtype='u1')
         return found.tobytes()
     if kind == 'iq1_m':  # four bits of it in the upper ones of each half of the last eight bytes
         d = mk.half(g, n // length, std / scale).reshape(-1, 2)
@@ -72,6 +76,8 @@ def tensors(mk, kind):
                 ('attn_k_norm', (head_dim,)), ('ffn_gate', (hidden, ffn)),
                 ('ffn_up', (hidden, ffn)), ('ffn_down', (ffn, hidden))):
             yield f'blk.{i}.{name}.weight', dims, 'f32' if len(dims) == 1 else kind
+            if kind == 'nvfp4' and len(dims) > 1:
+                yield f'blk.{i}.{name}.scale', (1,), 'f32'
 
 
 def metadata(mk, kind, tokenizer):

@@ -60,7 +60,8 @@ def metadata(mk, n_layers, file_type, tokenizer):
 def weights(blocks, g, name, dims, kind):
     """The bytes of a tensor, a part at a time."""
     if len(dims) == 1:
-        yield (1 + 0.1 * g.standard_normal(dims[0], dtype='f4')).tobytes()
+        size = 0.02 if name.endswith('.scale') else 1  # of a matrix of NVFP4
+        yield (size * (1 + 0.1 * g.standard_normal(dims[0], dtype='f4'))).astype('f4').tobytes()
         return
     std = 1.0 if 'embd' in name else dims[0] ** -0.5
     rows, left = 4096, math.prod(dims) // dims[0]

@@ -40,7 +40,7 @@ BENCH_FORM = {'-rtr': '-rtr 1 -mmp 0', '-thp': '-thp 1', '-mqkv': '-mqkv 1'}
 
 FORMATS = {'q8_0': 'Q8_0', 'q4_0': 'Q4_0', 'q4_k_m': 'Q4_K_M', 'f16': 'F16', 'bf16': 'BF16'}
 OTHERS = ('q4_1 q5_0 q5_k q6_k q3_k q2_k iq4_nl iq4_xs iq3_s iq3_xxs iq2_s iq2_xs '
-          'iq2_xxs iq1_m iq1_s mxfp4 tq1_0 tq2_0 q2_0 q1_0').split()
+          'iq2_xxs iq1_m iq1_s mxfp4 nvfp4 tq1_0 tq2_0 q2_0 q1_0').split()
 FORMATS |= {fmt: fmt.upper() for fmt in OTHERS}
 WORDS = 'the of and to in is that for it as with on'.split()  # each is one token
 BENCHED = 'generate', 'prompt', 'seqs'  # kinds of rows that `hearth bench` measures

@@ -32,6 +32,7 @@ static void dequantise_row(const struct ht_prepared *p, uint32_t weight, uint64_
     const struct ht_format_info *f = ht_format_get(w->format);
     size_t n_blocks = w->ne[0] / f->block_len;
     f->to_f32(w->data + row * n_blocks * f->block_bytes, y, n_blocks);
+    if (w->scale) p->backend->vec.scale(y, *w->scale, (uint32_t)w->ne[0], y);
 }
 
 static void run_embed(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {

@@ -60,6 +60,7 @@ static void run_tokens(struct ht_prepared *p, const struct ht_cpu_step *s, uint3
         .y = to->y,
         .y_first = (uint32_t)to->first,
         .y_stride = to->stride,
+        .scale = w->scale,
         .bias = ht_cpu_vector(p, s->w[3 + i]),
         .then = then,
         .asked = &ht_cpu_own_asked(p, thread)->linear,

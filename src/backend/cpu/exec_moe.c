@@ -145,6 +145,7 @@ static void expert_rows(struct ht_prepared *p, const struct ht_cpu_step *s, uint
         .y = to.y,
         .y_first = (uint32_t)to.first,
         .y_stride = to.stride,
+        .scale = w->scale ? w->scale + e->expert : NULL,
         .then = then,
         .asked = &ht_cpu_own_asked(p, thread)->linear,
     };

@@ -40,6 +40,7 @@ static inline const int *kern_half_offsets(enum ht_format f) {
     case HT_TQ2_0: return at64;
     case HT_IQ1_M: return at48;
     case HT_F32:
+    case HT_NVFP4:
     case HT_MXFP4: return none;
     default: return at0;
     }

@@ -18,6 +18,8 @@
 //                   s is sum * w_scale, rounded once, for scales of at most 22 bits, as those of
 //                   all formats are, and below 2^104; with S no sum is converted (kernels.h)
 //   last            y = residual + y
+// Of a matrix that has a scale, y = 0 at first, then, behind all blocks, y = scale * y, y = y +
+// bias, each rounded.
 // Activations of codes, per block: of three steps, amax / 127, amax / 126 and amax / 125 (or 120,
 // 119 and 118, by the kind), the one that rounds these 32 numbers best. inverse = top / amax; e = x
 // * inverse - rint(x * inverse); the error is the sum of e * e in 16 lanes (lane j: e[j] squared,
@@ -124,7 +126,8 @@ struct ht_linear_job {
     float *y; // [n_tokens][y_stride]; y[0][0] is output row y_first
     uint32_t y_first;
     size_t y_stride;
-    const float *bias; // [n_out] or NULL
+    const float *scale; // one number, of the whole matrix; NULL: 1
+    const float *bias;  // [n_out] or NULL
     // [n_tokens][residual_stride] or NULL: y = residual + (W x + b). May be y itself
     const float *residual;
     size_t residual_stride;

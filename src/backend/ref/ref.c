@@ -30,6 +30,8 @@ const float *ht_ref_weight_row(struct ht_prepared *r, uint32_t weight, uint64_t 
     uint64_t n_blocks = w->ne[0] / f->block_len;
     uint64_t row = w->n_dims == 3 ? e * w->ne[1] + i : i;
     f->to_f32(w->data + row * n_blocks * f->block_bytes, r->row, n_blocks);
+    if (w->scale)
+        for (uint64_t k = 0; k < w->ne[0]; k++) r->row[k] *= w->scale[e];
     return r->row;
 }
 

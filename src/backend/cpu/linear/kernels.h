@@ -169,7 +169,8 @@ static inline uint32_t ht_stream_tokens(uint32_t n) {
     ROW(HT_Q2_K) ROW(HT_Q3_K) ROW(HT_Q4_K) ROW(HT_Q5_K) ROW(HT_Q6_K)                               \
     ROW(HT_IQ1_S) ROW(HT_IQ1_M) ROW(HT_IQ2_XXS) ROW(HT_IQ2_XS) ROW(HT_IQ2_S)                       \
     ROW(HT_IQ3_XXS) ROW(HT_IQ3_S) ROW(HT_IQ4_NL) ROW(HT_IQ4_XS)                                    \
-    ROW(HT_Q1_0) ROW(HT_Q2_0) ROW(HT_TQ1_0) ROW(HT_TQ2_0) ROW(HT_MXFP4)
+    ROW(HT_Q1_0) ROW(HT_Q2_0) ROW(HT_TQ1_0) ROW(HT_TQ2_0) ROW(HT_MXFP4)           \
+    ROW(HT_NVFP4)
 // clang-format on
 #define HT_ROW_ID(f) f##_ROW,
 enum ht_format_row { HT_NO_ROW, HT_MULTIPLIED(HT_ROW_ID) HT_N_ROWS };

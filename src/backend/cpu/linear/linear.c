@@ -142,6 +142,13 @@ struct block {
     struct ht_tile_args tile; // the same for all
 };
 
+// The scale of the matrix, and the bias, which its sums did not begin with; of n rows of a group.
+static void scale_rows(const struct ht_linear_job *job, uint32_t row, uint32_t n, float *sum) {
+    const float scale = *job->scale;
+    for (int i = 0; i < HT_ROW_GROUP; i++) sum[i] *= scale;
+    if (job->bias) add_rows(sum, job->bias + row, n, sum);
+}
+
 // y = residual + acc of n_rows rows, whose sums acc has group by group, [n_sums][32] each;
 // what the last group has beyond them is dropped.
 static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float *acc) {
@@ -156,6 +163,7 @@ static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float
         }
         for (uint32_t i = 0, n; i < n_rows; i += n, sum += b->n_sums * HT_ROW_GROUP) {
             n = n_rows - i < HT_ROW_GROUP ? n_rows - i : HT_ROW_GROUP;
+            if (job->scale) scale_rows(job, row + i, n, sum);
             if (r)
                 add_rows(r + i, sum, n, y + i);
             else if (n == HT_ROW_GROUP)
@@ -213,11 +221,12 @@ static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_lin
     return n <= f->stream_most && token + n <= job->n_act_rows ? n : n_tokens;
 }
 
-// What a group's sums begin with: the bias, or zeros. Of fewer rows it is copied to `room`.
+// What a group's sums begin with: the bias, or zeros (scale_rows). Of fewer rows it is copied to
+// `room`.
 static const float *sums_begin(const struct ht_linear_job *job, uint32_t row, uint32_t n_rows,
                                float *room) {
     static const float zeros[HT_ROW_GROUP] __attribute__((aligned(64)));
-    if (!job->bias) return zeros;
+    if (!job->bias || job->scale) return zeros;
     if (n_rows == HT_ROW_GROUP) return job->bias + row;
     memset(room, 0, HT_ROW_GROUP * sizeof *room);
     return memcpy(room, job->bias + row, n_rows * sizeof *room);
@@ -293,11 +302,11 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
             t.from = at > 0 ? acc : sums_begin(job, row + g * HT_ROW_GROUP, HT_ROW_GROUP, NULL);
             t.from_stride = at > 0 ? HT_ROW_GROUP : 0;
             float *y = output(job, row + g * HT_ROW_GROUP, b->token);
-            bool direct = last && !job->residual;
+            bool placed = last && !job->scale, direct = placed && !job->residual;
             t.to = direct ? y : acc;
             t.to_stride = direct ? job->y_stride : HT_ROW_GROUP;
             t.out = last ? y : NULL;
-            t.add = last && job->residual ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
+            t.add = placed && !direct ? residual(job, row + g * HT_ROW_GROUP, b->token) : NULL;
             if (g + 1 == n_groups) {
                 then.at = first + together * n_bytes;
                 if (last) then = next;
@@ -308,6 +317,7 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
             else
                 ht_ahead_rows(&t, then, n_then);
             by_panel(b->k, job, rows, b->row_bytes, s, &t);
+            if (last && !placed) epilogue(b, row + g * HT_ROW_GROUP, HT_ROW_GROUP, acc);
         }
     }
 }
@@ -335,7 +345,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     t.from = sums_begin(job, row, n_rows, room);
     if (first) t.act_far = true;
     // A whole panel's sums go to the place of the output, where the residual is added to them.
-    bool placed = !partial && !stream, direct = placed && !job->residual;
+    bool placed = !partial && !stream && !job->scale, direct = placed && !job->residual;
     const struct cut all = partial ? b->copied : b->whole;
     struct cut c = all;
     // During each part, the one behind it is asked for, be it longer or shorter.
@@ -382,7 +392,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
         t.from = s->acc;
         t.from_stride = HT_ROW_GROUP;
     }
-    if (partial && !stream) epilogue(b, row, n_rows, s->acc);
+    if (!placed && !stream) epilogue(b, row, n_rows, s->acc);
 }
 
 // Whether so many tokens' activations do not stay near, and all of K is whole chunks that need no

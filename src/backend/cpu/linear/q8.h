@@ -132,6 +132,7 @@ FORMAT(HT_IQ4_NL, iq4_nl)
 FORMAT(HT_IQ4_XS, iq4_xs)
 FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
+FORMAT(HT_NVFP4, nvfp4)
 // Its stream would be 30 to 40 KB of code, more than the first-level cache holds, and read one
 // token's weights only a third faster than a panel does.
 PACK(static, HT_TQ1_0, pack_tq1_0)
@@ -181,6 +182,7 @@ HT_ENTRY_STREAMS(static)
                       STREAM_RARE},                                                                \
     [HT_MXFP4_ROW] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER,            \
                       STREAM_OTHER},                                                               \
+    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), stream##_nvfp4, STREAM_RARE, STREAM_RARE},        \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 // Formats of entries: those of grids, whose packer and streams a level may have of its own, and two

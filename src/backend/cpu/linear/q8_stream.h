@@ -98,22 +98,24 @@ INLINE void stream_wide(const uint32_t f, const uint32_t n, const vi *r, const i
     }
 }
 
-// Four blocks of a format whose halves of blocks have scales of their own. What the first halves
-// need is read, multiplied and gone before the second halves are read, for which there would be no
-// registers; their sums wait for their turn.
+// A step's blocks, four or two, of a format whose halves of blocks have scales of their own. What
+// the first halves of four need is read, multiplied and gone before the second halves are read, for
+// which there would be no registers; their sums wait for their turn.
 INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows *w,
                           const uint32_t step, const vi *high, const uint8_t *act, size_t stride,
                           const vf *scale, const vf *min, struct asker *asker, vf *y) {
     const struct shape s = shape_of(f);
+    const uint32_t n_bytes = LANES * s.unit_bytes * 32 * s.step / s.unit, parts = s.step + 1;
     vf first[4][STREAM_TOKENS];
+    vi r[HALF];
+    if (f == HT_NVFP4) raw(f, w, step, high, r);
     UNROLL(2)
     for (uint32_t h = 0; h < 2; h++) {
-        const uint32_t n_bytes = LANES * s.unit_bytes / 2;
-        vi r[HALF];
-        ask(asker, n_bytes, 5 * h, 10);
-        raw_half(f, w, step, (int)h, high, r);
+        ask(asker, n_bytes, parts * h, 2 * parts);
+        if (f != HT_NVFP4) raw_half(f, w, step, (int)h, high, r);
         UNROLL(4)
-        for (uint32_t j = 0; j < 4; j++) {
+        for (uint32_t j = 0; j < s.step; j++) {
+            const vi *half = f == HT_NVFP4 ? r + 4 * j + 2 * h : r;
             const uint8_t *block = act + j * sizeof(struct ht_act_q8);
             vi sum[STREAM_TOKENS], pairs[STREAM_TOKENS];
             UNROLL(3)
@@ -121,8 +123,8 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                 sum[i] = start(f, act_of(block, stride, i)->bias_half[h], standing(f, (int)j));
             UNROLL(4)
             for (uint32_t c = 0; c < 4; c++) {
-                vi code = codes_half(f, r, (int)j, (int)c, standing(f, (int)j));
-                if (c == 0) ask(asker, n_bytes, 5 * h + 1 + j, 10);
+                vi code = codes_half(f, half, (int)j, (int)c, standing(f, (int)j));
+                if (c == 0) ask(asker, n_bytes, parts * h + 1 + j, 2 * parts);
                 UNROLL(3)
                 for (uint32_t i = 0; i < n; i++) {
                     vi q = broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4);
@@ -208,9 +210,9 @@ INLINE void stream(const uint32_t f, const uint32_t n, const uint8_t *w, size_t 
             for (uint32_t step = 0; step < s.unit / 32 / s.step; step++) {
                 if (s.group == 16) {
                     stream_halves(f, n, &q, step, high, act, t->act_stride, sc, m, &asker, y);
-                    act += 4 * sizeof(struct ht_act_q8);
-                    sc += 8;
-                    m += 8;
+                    act += s.step * sizeof(struct ht_act_q8);
+                    sc += 2 * s.step;
+                    m += 2 * s.step;
                     continue;
                 }
                 vi r[2 * HALF];
@@ -248,7 +250,8 @@ INLINE uint32_t stream_limit(const uint32_t f) {
     case HT_Q4_K: return STREAM_Q4_K;
     case HT_Q5_K: return STREAM_Q5_K;
     case HT_Q5_1:
-    case HT_TQ2_0: return STREAM_RARE;
+    case HT_TQ2_0:
+    case HT_NVFP4: return STREAM_RARE;
     case HT_Q2_K:
     case HT_Q3_K:
     case HT_Q6_K: return STREAM_FEW;

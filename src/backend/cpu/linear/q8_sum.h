@@ -56,7 +56,8 @@ INLINE uint32_t small_steps(const uint32_t f) {
     case HT_MXFP4: // 31
     case HT_Q2_K:
     case HT_Q3_K: return 4;
-    case HT_Q6_K: return 2; // 63
+    case HT_Q6_K:
+    case HT_NVFP4: return 2; // 63
     default: return 0;
     }
 }

@@ -73,6 +73,7 @@ INLINE struct shape base_shape(const uint32_t f) {
     case HT_IQ4_XS: return (struct shape){256, 136, IQ4_XS_STEP, 32, false, byte};
     case HT_TQ1_0: return (struct shape){256, 54, 8, 32, false, 1};
     case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
+    case HT_NVFP4: return (struct shape){64, 36, 2, 16, false, 2 * fp4};
     default: return (struct shape){32, 17, 1, 32, false, fp4}; // MXFP4
     }
 }
@@ -200,6 +201,7 @@ INLINE void raw(const uint32_t f, const struct rows *w, uint32_t step, const vi 
     case HT_IQ4_NL: load(1, w, 2, r); break;
     case HT_Q4_1: load(1, w, 4, r); break;
     case HT_MXFP4: load(1, w, 1, r); break;
+    case HT_NVFP4: load(2, w, 4, r); break;
     case HT_Q5_0:
         load(1, w, 6, r);
         load(1, w, 2, r + 4); // r[4] is qh
@@ -250,6 +252,8 @@ static const int8_t iq4_table[2][16] __attribute__((aligned(16))) = {
 static const int8_t fp4_table[2][16]
     __attribute__((aligned(16))) = {{16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
                                     {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}};
+static const int8_t nvfp4_table[16] // 32 more, or signed
+    __attribute__((aligned(16))) = {32, 33, 34, 35, 36, 38, 40, 44, 32, 31, 30, 29, 28, 26, 24, 20};
 
 #ifndef THIRDS // else in the instruction set's header
 // Of signed bytes: 0 to -43, 1 to 42, 2 above.
@@ -274,6 +278,13 @@ INLINE vi digits(const vi *r, const int j, const int i) {
     return i < 4 ? digit(r[8 + i], 4) : digit(r[15], i - 4);
 }
 
+// The codes that nibbles stand for.
+INLINE vi by_table(const uint32_t f, vi x) {
+    if (f == HT_IQ4_NL || f == HT_IQ4_XS) return lookup(iq4_table[CODES_SIGNED], x);
+    if (f == HT_NVFP4) return lookup(FP4_SIGNED ? fp4_table[1] : nvfp4_table, x);
+    return f == HT_MXFP4 ? lookup(fp4_table[FP4_SIGNED], x) : x;
+}
+
 // Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
 INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i, const int up) {
     vi high;
@@ -291,14 +302,9 @@ INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i, co
     case HT_Q3_K:
         high = moved(r[4 + i], 2 - j + up);
         return merge(bits(r[i], 2 * j - up, 3 << up), high, bytes(4 << up));
-    default: return bits(r[i], 2 * j - up, 3 << up); // Q2_K
+    case HT_NVFP4: return by_table(f, indices(r[i % 2], i / 2 * 4)); // of two words
+    default: return bits(r[i], 2 * j - up, 3 << up);                 // Q2_K
     }
-}
-
-// The codes that nibbles stand for.
-INLINE vi by_table(const uint32_t f, vi x) {
-    if (f == HT_IQ4_NL || f == HT_IQ4_XS) return lookup(iq4_table[CODES_SIGNED], x);
-    return f == HT_MXFP4 ? lookup(fp4_table[FP4_SIGNED], x) : x;
 }
 
 // A block's 16 bytes of codes end it; its scale stands in front of them, in two bytes, or of MXFP4
@@ -339,6 +345,7 @@ INLINE vi codes(const uint32_t f, const vi *r, const int j, const int i, const i
     case HT_Q2_K:
     case HT_Q3_K:
     case HT_Q6_K: return codes_half(f, r + i / 4 * HALF, j, i % 4, up);
+    case HT_NVFP4: return codes_half(f, r + 4 * j + i / 4 * 2, j, i % 4, up);
     case HT_TQ1_0: return digits(r, j, i);
     default: return bits(r[i], 2 * j - up, 3 << up); // TQ2_0
     }

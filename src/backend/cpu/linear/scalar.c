@@ -211,5 +211,6 @@ const struct ht_linear_kernels ht_linear_scalar = {
                [HT_Q2_0_ROW] = {pack_codes, tile_q8_32, NULL, 0, 0},
                [HT_TQ1_0_ROW] = {pack_codes, tile_q8_32, NULL, 0, 0},
                [HT_TQ2_0_ROW] = {pack_codes, tile_q8_32, NULL, 0, 0},
-               [HT_MXFP4_ROW] = {pack_codes, tile_q8_32, NULL, 0, 0}},
+               [HT_MXFP4_ROW] = {pack_codes, tile_q8_32, NULL, 0, 0},
+               [HT_NVFP4_ROW] = {pack_codes, tile_q8_16, NULL, 0, 0}},
 };

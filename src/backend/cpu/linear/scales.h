@@ -135,6 +135,17 @@ INLINE vf scale_mxfp4(vi e) {
     return (vf)((((e - 1) << 23) & ~small) | (tiny & small));
 }
 
+// Half of e4m3 by the bits of f16; 127 is 0 (src/quant/iquants.c).
+INLINE void scales_nvfp4(const struct rows *w, vf *scale) {
+    vi h[4];
+    load16(w, 0, h); // the first four bytes are scales
+    UNROLL(4)
+    for (int g = 0; g < 4; g++) {
+        vf half = half_low(field(h[0], 8 * g, 7) << 7) * splat(128.0f);
+        scale[g] = (vf)((vi)half & ~(field(h[0], 8 * g, 8) == 127));
+    }
+}
+
 INLINE void same_scales(const struct rows *w, const size_t at, const float *by, vf *scale) {
     vf d = half_rows(w, at);
     UNROLL(8)
@@ -185,6 +196,7 @@ INLINE void scales(const uint32_t f, const bool stand, const struct rows *w, vf 
     case HT_IQ4_XS: scales_iq4_xs(w, scale); break;
     case HT_TQ1_0: same_scales(w, 52, by, scale); break;
     case HT_TQ2_0: same_scales(w, 64, by, scale); break;
+    case HT_NVFP4: scales_nvfp4(w, scale); break;
     case HT_MXFP4: scale[0] = scale_mxfp4(byte_rows(w, 0)); break;
     default: scale[0] = half_rows(w, 0); break;
     }
