@@ -456,6 +456,12 @@ static void large(void **state) {
                               .residual = i % 3 == 0};
             check(&s, &seed, false);
         }
+    // Rows of few bits that are longer than what stands in another order at a time (q8_bits.h).
+    for (int i = 0; i < 4; i++) {
+        struct shape s = {.format = i % 2 ? HT_Q1_0 : HT_Q2_0, .n_out = 40, .n_tokens = 1};
+        s.n_in = i < 2 ? 16384 : 33024;
+        check(&s, &seed, false);
+    }
     // Many long rows of floats that are not whole vectors; nothing behind the last is read.
     static const enum ht_format floats[] = {HT_F32, HT_F16, HT_BF16};
     for (size_t f = 0; f < 3; f++) {

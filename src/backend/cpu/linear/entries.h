@@ -23,14 +23,13 @@ struct ht_entries {
     uint32_t n_grid;
 };
 
-// The formats with streams (others are as fast by panels), by ENTRY_STREAM(name), the name of each
-// one's, and STREAM_ENTRIES of q8_entries.h.
-#define HT_ENTRY_STREAMS(linkage)                                                                  \
-    STREAM_ENTRIES(linkage, HT_IQ2_XXS, ENTRY_STREAM(iq2_xxs))                                     \
-    STREAM_ENTRIES(linkage, HT_IQ2_XS, ENTRY_STREAM(iq2_xs))                                       \
-    STREAM_ENTRIES(linkage, HT_IQ2_S, ENTRY_STREAM(iq2_s))                                         \
-    STREAM_ENTRIES(linkage, HT_IQ3_XXS, ENTRY_STREAM(iq3_xxs))                                     \
-    STREAM_ENTRIES(linkage, HT_IQ3_S, ENTRY_STREAM(iq3_s))
+// The formats with streams; others are as fast by panels.
+#define HT_ENTRY_STREAMS(DO)                                                                       \
+    DO(HT_IQ2_XXS, iq2_xxs)                                                                        \
+    DO(HT_IQ2_XS, iq2_xs)                                                                          \
+    DO(HT_IQ2_S, iq2_s)                                                                            \
+    DO(HT_IQ3_XXS, iq3_xxs)                                                                        \
+    DO(HT_IQ3_S, iq3_s)
 
 // NULL: not such a format.
 const struct ht_entries *ht_entries_of(enum ht_format f);

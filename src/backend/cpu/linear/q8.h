@@ -30,6 +30,8 @@
 //                         defined where another file has them (default pack_##name, static)
 //   ENTRY_PACK, ENTRY_STREAM(name)   if defined: the packer and the streams of formats of entries,
 //                         which are in another file or, streams, behind the include
+//   BITS_STREAM(name)     if defined: the streams of few bits, which are in another file or behind
+//                         the include
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
@@ -38,6 +40,7 @@
 #ifndef ENTRY_PACK
 #include "backend/cpu/linear/q8_entries.h"
 #endif
+#include "backend/cpu/linear/q8_bits.h"
 #include "backend/cpu/linear/q8_pack.h"
 #include "backend/cpu/linear/q8_stream.h"
 #include "backend/cpu/linear/q8_tile.h"
@@ -152,8 +155,15 @@ PACK_ENTRIES(static, ENTRIES_OWN, pack_entries)
 #define ENTRY_PACK pack_entries
 #endif
 #ifndef ENTRY_STREAM
-#define ENTRY_STREAM(name) stream_##name
-HT_ENTRY_STREAMS(static)
+#define ENTRY_STREAM(name)   stream_##name
+#define OWN_STREAM(id, name) STREAM_ENTRIES(static, id, stream_##name)
+HT_ENTRY_STREAMS(OWN_STREAM)
+#undef OWN_STREAM
+#endif
+#ifndef BITS_STREAM
+#define BITS_STREAM(name) bits_##name
+STREAM_BITS(static, HT_Q1_0, bits_q1_0)
+STREAM_BITS(static, HT_Q2_0, bits_q2_0)
 #endif
 
 // All rows of codes, by the tiles of groups of 32, how the names of the level's streams and of some
@@ -197,7 +207,7 @@ HT_ENTRY_STREAMS(static)
     [HT_IQ2_S_ROW] = ENTRY_ROW(grid_pack, tile_16, stream(iq2_s)),                                 \
     [HT_IQ1_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                              \
     [HT_IQ1_M_ROW] = {grid_pack, OFFSET_16(32), NULL, 0, 0},                                       \
-    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0},                                     \
-    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), NULL, 0, 0}
+    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, 1},                        \
+    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, 1}
 
 #endif

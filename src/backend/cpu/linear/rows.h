@@ -73,6 +73,8 @@ INLINE struct shape base_shape(const uint32_t f) {
     case HT_IQ4_XS: return (struct shape){256, 136, IQ4_XS_STEP, 32, false, byte};
     case HT_TQ1_0: return (struct shape){256, 54, 8, 32, false, 1};
     case HT_TQ2_0: return (struct shape){256, 66, 4, 32, false, 1};
+    case HT_Q1_0: return (struct shape){128, 18, 4, 32, false, 1};
+    case HT_Q2_0: return (struct shape){64, 18, 2, 32, false, 1};
     case HT_NVFP4: return (struct shape){64, 36, 2, 16, false, 2 * fp4};
     default: return (struct shape){32, 17, 1, 32, false, fp4}; // MXFP4
     }

@@ -2,6 +2,7 @@
 // The linear kernels of the level avx2. No state; any thread.
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/pairs_avx2.h"
+#include "backend/cpu/linear/x86/shared.h"
 
 #define TILE_VECTORS       2
 #define TILE_TOKENS        4
@@ -10,6 +11,7 @@
 #define STREAM_OTHER       2
 #define MIN_PACK(name)     HT_AVX2_MIN_PACK(name)
 #define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
+#define BITS_STREAM(name)  HT_BITS_AVX2(name)
 #if defined(__clang__)
 #define SUMS_FAR 1 // else it keeps products in memory instead
 #endif
@@ -26,7 +28,10 @@ void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx2_unsigned) // of avx2vnni
-HT_ENTRY_STREAMS()
+#define SHARED_STREAM(id, name) STREAM_ENTRIES(, id, ENTRY_STREAM(name))
+HT_ENTRY_STREAMS(SHARED_STREAM)
+STREAM_BITS(, HT_Q1_0, BITS_STREAM(q1_0))
+STREAM_BITS(, HT_Q2_0, BITS_STREAM(q2_0))
 
 // AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,
 // "AVX2").

@@ -10,12 +10,14 @@
 #define ASK_BY_ADDRESS     1
 #define ENTRY_PACK         ht_entries_avx2_unsigned
 #define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
+#define BITS_STREAM(name)  HT_BITS_AVX2(name)
 #define MIN_PACK(name)     HT_AVX2_MIN_PACK(name)
 #define MIN_PACKED
 
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/avx2_repacked.h"
 #include "backend/cpu/linear/x86/float.h"
+#include "backend/cpu/linear/x86/shared.h"
 
 #define ROW(format, tile, most) AVX2_REPACKED(HT_AVX2VNNI_REPACKED, format, tile, 4, most)
 

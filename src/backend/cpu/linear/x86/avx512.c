@@ -11,6 +11,7 @@
 #define STREAM_TOKENS      1
 #define ASK_BY_ADDRESS     1
 #define ENTRY_STREAM(name) HT_ENTRIES_AVX512(name)
+#define BITS_STREAM(name)  HT_BITS_AVX2(name)
 
 INLINE vi mul_pairs(vi code, vi q) {
     return (vi)_mm512_maddubs_epi16((__m512i)code, (__m512i)q);
@@ -34,6 +35,7 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #include "backend/cpu/linear/q8.h"
 #include "backend/cpu/linear/x86/act.h"
 #include "backend/cpu/linear/x86/float.h"
+#include "backend/cpu/linear/x86/shared.h"
 
 void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
                       struct ht_act_q8 *dst, size_t dst_step) {
@@ -41,7 +43,8 @@ void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx512_unsigned) // of avx512vnni
-HT_ENTRY_STREAMS()
+#define SHARED_STREAM(id, name) STREAM_ENTRIES(, id, ENTRY_STREAM(name))
+HT_ENTRY_STREAMS(SHARED_STREAM)
 
 const struct ht_linear_kernels ht_linear_avx512 = {
     .name = "avx512",

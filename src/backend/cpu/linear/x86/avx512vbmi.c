@@ -2,7 +2,7 @@
 // The packer and the streams of formats of entries for processors with AVX512-VBMI, whose
 // permutations look them up in registers: of levels avx512bf16 and amx, and of avx512vnni where
 // there is VBMI, too. No state; any thread.
-#include "backend/cpu/linear/x86/gather.h"
+#include "backend/cpu/linear/x86/shared.h"
 
 #define CODES_SIGNED 0
 #define PANEL_BACK   1
@@ -14,8 +14,5 @@
 #include "backend/cpu/linear/q8_entries.h"
 
 PACK_ENTRIES(, ENTRIES_OWN, ht_vbmi_pack)
-STREAM_ENTRIES(, HT_IQ2_XXS, ht_vbmi_iq2_xxs)
-STREAM_ENTRIES(, HT_IQ2_XS, ht_vbmi_iq2_xs)
-STREAM_ENTRIES(, HT_IQ2_S, ht_vbmi_iq2_s)
-STREAM_ENTRIES(, HT_IQ3_XXS, ht_vbmi_iq3_xxs)
-STREAM_ENTRIES(, HT_IQ3_S, ht_vbmi_iq3_s)
+#define VBMI_STREAM(id, name) STREAM_ENTRIES(, id, HT_ENTRIES_VBMI(name))
+HT_ENTRY_STREAMS(VBMI_STREAM)

@@ -25,6 +25,7 @@
 #include "backend/cpu/linear/x86/gather.h"
 #include "backend/cpu/linear/x86/one.h"
 #include "backend/cpu/linear/x86/repacked.h"
+#include "backend/cpu/linear/x86/shared.h"
 #include "backend/cpu/linear/x86/sums.h"
 
 #define LIST(...)                                                                                  \
@@ -46,7 +47,7 @@
 // With AVX512-VBMI, and without.
 #define WITH_VBMI_ROWS(t32, few) HT_REPACKED_LOOKUP_ROWS(t32, HT_AVX512_REPACKED, few)
 #define WITH_VBMI_PACK           ht_vbmi_pack
-#define WITH_VBMI_STREAM(name)   ht_vbmi_##name
+#define WITH_VBMI_STREAM(name)   HT_ENTRIES_VBMI(name)
 #define WITHOUT_VBMI_ROWS(t32, few)
 #define WITHOUT_VBMI_PACK         ENTRY_PACK
 #define WITHOUT_VBMI_STREAM(name) ENTRY_STREAM(name)

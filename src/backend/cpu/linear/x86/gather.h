@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Packers for processors that gather words faster than they insert them one by one, Intel's
-// (avx512vnni_gather.c), and packers and streams for those that look bytes up in registers
-// (avx512vbmi.c). The same panels as those of avx512vnni.c.
+// (avx512vnni_gather.c). The same panels as those of avx512vnni.c.
 #ifndef HT_LINEAR_X86_GATHER_H
 #define HT_LINEAR_X86_GATHER_H
 
@@ -9,7 +8,5 @@
 
 ht_pack_fn ht_gather_q4_0, ht_gather_q5_0, ht_gather_q8_0, ht_gather_q4_k;
 ht_pack_fn ht_gather_iq4_nl;
-ht_pack_fn ht_vbmi_pack;
-ht_stream_fn ht_vbmi_iq2_xxs, ht_vbmi_iq2_xs, ht_vbmi_iq2_s, ht_vbmi_iq3_xxs, ht_vbmi_iq3_s;
 
 #endif
