@@ -23,8 +23,10 @@ struct ht_entries {
     uint32_t n_grid;
 };
 
-// The formats with streams; others are as fast by panels.
+// The formats that have entries: each has a stream for one token.
 #define HT_ENTRY_STREAMS(DO)                                                                       \
+    DO(HT_IQ1_S, iq1_s)                                                                            \
+    DO(HT_IQ1_M, iq1_m)                                                                            \
     DO(HT_IQ2_XXS, iq2_xxs)                                                                        \
     DO(HT_IQ2_XS, iq2_xs)                                                                          \
     DO(HT_IQ2_S, iq2_s)                                                                            \

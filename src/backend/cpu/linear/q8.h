@@ -192,21 +192,19 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
                       STREAM_RARE},                                                                \
     [HT_MXFP4_ROW] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER,            \
                       STREAM_OTHER},                                                               \
-    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), stream##_nvfp4, STREAM_RARE, STREAM_RARE},        \
+    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), stream_nvfp4, STREAM_RARE, STREAM_RARE},          \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 // Formats of entries: those of grids, whose packer and streams a level may have of its own, and two
 // without.
-#define ENTRY_ROW(pack, tile, stream)                                                              \
-    { pack, tile, stream, 1, 1 }
 #define ENTRY_FORMATS(tile_32, pack, grid_pack, stream)                                            \
-    [HT_IQ2_XXS_ROW] = ENTRY_ROW(grid_pack, tile_32, stream(iq2_xxs)),                             \
-    [HT_IQ2_XS_ROW] = ENTRY_ROW(grid_pack, tile_16, stream(iq2_xs)),                               \
-    [HT_IQ3_XXS_ROW] = ENTRY_ROW(grid_pack, tile_32, stream(iq3_xxs)),                             \
-    [HT_IQ3_S_ROW] = ENTRY_ROW(grid_pack, OFFSET_32(tile_32, 16), stream(iq3_s)),                  \
-    [HT_IQ2_S_ROW] = ENTRY_ROW(grid_pack, tile_16, stream(iq2_s)),                                 \
-    [HT_IQ1_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), NULL, 0, 0},                              \
-    [HT_IQ1_M_ROW] = {grid_pack, OFFSET_16(32), NULL, 0, 0},                                       \
+    [HT_IQ1_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), stream(iq1_s), 1, 1},                     \
+    [HT_IQ1_M_ROW] = {grid_pack, OFFSET_16(32), stream(iq1_m), 1, 1},                              \
+    [HT_IQ2_XXS_ROW] = {grid_pack, tile_32, stream(iq2_xxs), 1, 1},                                \
+    [HT_IQ2_XS_ROW] = {grid_pack, tile_16, stream(iq2_xs), 1, 1},                                  \
+    [HT_IQ2_S_ROW] = {grid_pack, tile_16, stream(iq2_s), 1, 1},                                    \
+    [HT_IQ3_XXS_ROW] = {grid_pack, tile_32, stream(iq3_xxs), 1, 1},                                \
+    [HT_IQ3_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                     \
     [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, 1},                        \
     [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, 1}
 

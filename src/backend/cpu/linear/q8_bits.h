@@ -30,6 +30,11 @@ INLINE void bits_order(const uint32_t f, const int8_t *q, int8_t *out) {
     to[1] = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 }
 
+static __attribute__((noinline)) void bring_in_order(const uint32_t f, const struct ht_act_q8 *a,
+                                                     uint32_t n, int8_t *out) {
+    for (uint32_t i = 0; i < n; i += HT_Q8_BLOCK) bits_order(f, a[i / HT_Q8_BLOCK].q, out + i);
+}
+
 // Codes c of group g of 32 weights, of the block's words.
 INLINE vi bits_codes(const uint32_t f, const vi *word, const uint32_t g, const int c) {
     if (f == HT_Q1_0) return bits(word[g], c - 1, 2); // a bit each, 0 or 2
@@ -47,9 +52,9 @@ INLINE void stream_bits(const uint32_t f, const uint8_t *w, size_t row_bytes,
         struct asker asker = asker_of(w, row_bytes, n_bytes, part, 1, true, t);
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&rows, s.unit_bytes)) {
+            const uint32_t left = t->n_k - k;
             if (k % BITS_MOST == 0 && (part == 0 || t->n_k > BITS_MOST))
-                for (uint32_t i = 0; i < BITS_MOST && i < t->n_k - k; i += HT_Q8_BLOCK)
-                    bits_order(f, act[i / HT_Q8_BLOCK].q, q + i);
+                bring_in_order(f, act, left < BITS_MOST ? left : BITS_MOST, q);
             vi word[4];
             load16(&rows, 2, word);
             const vf scale = half_rows(&rows, 0), back = back_of(scale);

@@ -134,16 +134,6 @@ INLINE void begin_group(uint32_t n_scales, const struct ht_act_q8 *a, struct gro
     for (int i = 0; i < 2; i++) to->sum[i] = splat_int(CODES_SIGNED ? HT_SHIFTED : a->bias_half[i]);
 }
 
-// Lines of the rows that are read next, a few rows with each group of a block: two lines are at
-// least a block.
-INLINE void ask_rows(const uint8_t *row, size_t stride, uint32_t g) {
-    const uint32_t n = (LANES + 7) / 8;
-    for (uint32_t i = g * n; i < (g + 1) * n; i++) {
-        __builtin_prefetch(row + i * stride, 0, 2);
-        __builtin_prefetch(row + i * stride + 64, 0, 2);
-    }
-}
-
 // To a panel or, if p is NULL, by a stream, as its arguments say.
 static __attribute__((noinline)) void
 run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_bytes, uint32_t n_k,

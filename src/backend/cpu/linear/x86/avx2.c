@@ -28,8 +28,6 @@ void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx2_unsigned) // of avx2vnni
-#define SHARED_STREAM(id, name) STREAM_ENTRIES(, id, ENTRY_STREAM(name))
-HT_ENTRY_STREAMS(SHARED_STREAM)
 STREAM_BITS(, HT_Q1_0, BITS_STREAM(q1_0))
 STREAM_BITS(, HT_Q2_0, BITS_STREAM(q2_0))
 

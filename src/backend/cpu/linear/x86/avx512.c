@@ -10,7 +10,7 @@
 #define SMALL_TOKENS       4
 #define STREAM_TOKENS      1
 #define ASK_BY_ADDRESS     1
-#define ENTRY_STREAM(name) HT_ENTRIES_AVX512(name)
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
 #define BITS_STREAM(name)  HT_BITS_AVX2(name)
 
 INLINE vi mul_pairs(vi code, vi q) {
@@ -43,8 +43,6 @@ void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx512_unsigned) // of avx512vnni
-#define SHARED_STREAM(id, name) STREAM_ENTRIES(, id, ENTRY_STREAM(name))
-HT_ENTRY_STREAMS(SHARED_STREAM)
 
 const struct ht_linear_kernels ht_linear_avx512 = {
     .name = "avx512",

@@ -15,7 +15,7 @@
 #define STREAM_CHAINS 2
 #define OTHER_Q4_PACKS
 #define ENTRY_PACK         ht_entries_avx512_unsigned
-#define ENTRY_STREAM(name) HT_ENTRIES_AVX512(name)
+#define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
 
 #include "backend/cpu/linear/x86/vnni_avx512.h"
 

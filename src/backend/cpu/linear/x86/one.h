@@ -9,7 +9,7 @@
 
 ht_stream_fn ht_one_q4_0, ht_one_q4_1, ht_one_q5_0, ht_one_q5_1, ht_one_q8_0, ht_one_q2_k;
 ht_stream_fn ht_one_q3_k, ht_one_q4_k, ht_one_q5_k, ht_one_q6_k, ht_one_iq4_nl, ht_one_iq4_xs;
-ht_stream_fn ht_one_tq2_0, ht_one_mxfp4, ht_one_nvfp4;
+ht_stream_fn ht_one_tq2_0, ht_one_mxfp4;
 ht_stream_fn ht_one_f16, ht_one_bf16;
 
 #endif
