@@ -43,7 +43,7 @@ struct ht_weight {
     const uint8_t *data; // mapped; borrowed. Aligned to 4 bytes at least
     uint64_t n_bytes;
     // [ne2] mapped: number e multiplies all of matrix e, so W is scale times what data says. NULL:
-    // 1; so of vectors
+    // 1. Vectors have none
     const float *scale;
 };
 

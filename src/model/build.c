@@ -155,8 +155,6 @@ static const struct ht_gguf_tensor *find(struct ht_build *b, const char *name, i
     return b->status ? NULL : t;
 }
 
-static uint32_t bind(struct ht_build *b, const char *name, int n_dims, const uint64_t *ne);
-
 // "blk.3.attn_q.scale" beside "blk.3.attn_q.weight", one number a matrix, as in files of NVFP4;
 // NULL: there is none, or a failure.
 static const float *bind_scale(struct ht_build *b, const char *name, uint64_t n_matrices) {
@@ -166,7 +164,7 @@ static const float *bind_scale(struct ht_build *b, const char *name, uint64_t n_
     if (len < sizeof end || strcmp(name + len - (sizeof end - 1), end) != 0) return NULL;
     snprintf(text, sizeof text, "%.*sscale", (int)(len - (sizeof end - 1)), name);
     if (!ht_has_weight(b, text)) return NULL;
-    uint32_t id = bind(b, text, 1, &n_matrices);
+    uint32_t id = ht_bind_vector(b, text, n_matrices);
     return id == HT_NONE ? NULL : (const float *)(const void *)b->weights[id].data;
 }
 

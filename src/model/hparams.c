@@ -204,13 +204,20 @@ static bool belongs(const char *name) {
     return false;
 }
 
-// By what activations of four bits would be divided. Here they are quantised by their own sizes.
-static bool is_input_scale(const char *name) {
-    const char *end = strrchr(name, '.');
-    return end && strcmp(end, ".input_scale") == 0;
+// "blk.3.attn_q.input_scale" beside "blk.3.attn_q.weight", which a step uses: by what activations
+// of four bits would be divided. Here they are quantised by their own sizes.
+static bool is_input_scale(const struct ht_build *b, const char *name, const bool *bound) {
+    static const char end[] = "input_scale";
+    char weight[160];
+    size_t len = strlen(name), head = len - (sizeof end - 1);
+    if (len < sizeof end || len >= sizeof weight || strcmp(name + head, end) != 0) return false;
+    snprintf(weight, sizeof weight, "%.*sweight", (int)head, name);
+    const struct ht_gguf_tensor *t = ht_gguf_find_tensor(b->g, weight);
+    return t && bound[t - ht_gguf_tensor_at(b->g, 0)];
 }
 
-// What belongs to a language model and no step uses is refused. Others are named in the log.
+// What belongs to a language model and no step uses is refused, but for scales of inputs. Others
+// are named in the log.
 void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     size_t n = ht_gguf_n_tensors(b->g);
     if (b->status) return;
@@ -222,7 +229,7 @@ void ht_check_unused_tensors(struct ht_build *b, const struct hearth_log *log) {
     for (size_t i = 0; i < n && !b->status; i++) {
         const struct ht_gguf_tensor *t = ht_gguf_tensor_at(b->g, i);
         if (bound[i]) continue;
-        if (is_input_scale(t->name))
+        if (is_input_scale(b, t->name, bound))
             n_input_scales++;
         else if (belongs(t->name))
             ht_build_fail(b, HEARTH_E_UNSUPPORTED,

@@ -95,6 +95,7 @@ uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope);
 // ---- weights (build.c): name -> expected shape -> tensor. Names get the layer's prefix.
 
 uint32_t ht_bind_vector(struct ht_build *b, const char *name, uint64_t n);
+// With the scale that the file may have beside "<name>.weight": "<name>.scale".
 uint32_t ht_bind_matrix(struct ht_build *b, const char *name, uint64_t n_out, uint64_t n_in);
 uint32_t ht_bind_experts(struct ht_build *b, const char *name, uint64_t n_experts, uint64_t n_out,
                          uint64_t n_in);

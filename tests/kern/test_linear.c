@@ -456,10 +456,12 @@ static void large(void **state) {
                               .residual = i % 3 == 0};
             check(&s, &seed, false);
         }
-    // Rows of few bits that are longer than what stands in another order at a time (q8_bits.h).
-    for (int i = 0; i < 4; i++) {
-        struct shape s = {.format = i % 2 ? HT_Q1_0 : HT_Q2_0, .n_out = 40, .n_tokens = 1};
-        s.n_in = i < 2 ? 16384 : 33024;
+    // Rows that are longer than what stands in another order at a time (HT_IN_ORDER).
+    static const enum ht_format in_order[] = {HT_Q1_0,    HT_Q2_0,  HT_IQ1_S,   HT_IQ1_M,
+                                              HT_IQ2_XXS, HT_IQ2_S, HT_IQ3_XXS, HT_IQ3_S};
+    for (int i = 0; i < 16; i++) {
+        struct shape s = {.format = in_order[i / 2], .n_out = 40, .n_tokens = 1};
+        s.n_in = i % 2 ? HT_IN_ORDER : 2 * HT_IN_ORDER + 256;
         check(&s, &seed, false);
     }
     // Many long rows of floats that are not whole vectors; nothing behind the last is read.

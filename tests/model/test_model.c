@@ -79,6 +79,15 @@ static const struct bad_case bad_cases[] = {
      FORMAT,
      "tensor blk.1.ffn_up_exps.scale has shape [1], expected [4]"},
     {"llama",
+     {{TINY_ADD_TENSOR, "blk.0.attn_q.scale", .n_dims = 1, .ne = {1}},
+      {TINY_FORMAT, "blk.0.attn_q.scale", .u = HT_F16}},
+     UNSUPPORTED,
+     "vector blk.0.attn_q.scale is in format F16, expected F32"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "blk.0.attn_sinks.input_scale", .n_dims = 1, .ne = {1}}},
+     UNSUPPORTED,
+     "tensor blk.0.attn_sinks.input_scale is not one that architecture llama"},
+    {"llama",
      {{TINY_ADD_TENSOR, "blk.0.attn_norm.scale", .n_dims = 1, .ne = {1}}},
      UNSUPPORTED,
      "tensor blk.0.attn_norm.scale is not one that architecture llama"},
@@ -464,6 +473,10 @@ static void catch_log(void *user, enum hearth_log_level level, const char *line)
     if (level == HEARTH_LOG_WARN) snprintf(user, 256, "%s", line);
 }
 
+static void catch_info(void *user, enum hearth_log_level level, const char *line) {
+    if (level == HEARTH_LOG_INFO) snprintf(user, 256, "%s", line);
+}
+
 static void test_unused_is_said(void **state) {
     (void)state;
     static const struct tiny_edit edits[] = {
@@ -488,6 +501,14 @@ static void test_unused_is_said(void **state) {
     line[0] = 0;
     l = load("llama", unset, &log);
     assert_string_equal(line, "");
+    unload(&l);
+    static const struct tiny_edit inputs[] = {
+        {TINY_ADD_TENSOR, "blk.0.attn_q.input_scale", .n_dims = 1, .ne = {1}},
+        {TINY_ADD_TENSOR, "output.input_scale", .n_dims = 1, .ne = {1}},
+        {.kind = TINY_END}};
+    log.fn = catch_info;
+    l = load("llama", inputs, &log);
+    assert_non_null(strstr(line, "2 tensors .input_scale are not used"));
     unload(&l);
 }
 

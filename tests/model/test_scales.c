@@ -27,8 +27,13 @@ static const struct scaled models[] = {
      {"attn_q", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}},
     {"llama-moe", {false, true}, {"ffn_gate_inp", "ffn_down_exps"}},
     {"gpt2-fused", {0}, {"attn_qkv", "attn_output", "ffn_up", "ffn_down"}}, // with biases
+    {"qwen2", {0}, {"attn_v"}}, // its embedding is the output matrix, too
 };
 static const char *const outside[] = {"token_embd", "output"}; // and gpt2's positions
+
+static bool is_tied(const struct scaled *s) {
+    return strcmp(s->arch, "qwen2") == 0;
+}
 
 struct edits {
     struct tiny_edit list[MOST_SCALES * N_LAYERS + 8];
@@ -50,7 +55,8 @@ static int edits_of(const struct scaled *s, struct edits *e) {
     for (int layer = 0; layer < N_LAYERS; layer++)
         for (int i = 0; i < MOST_SCALES && s->names[i]; i++, n++)
             add_scale(e, layer, s->names[i], "scale", s->experts[i] ? N_EXPERTS : 1);
-    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++, n++)
+    if (is_tied(s)) e->list[e->n++] = (struct tiny_edit){TINY_DROP_TENSOR, .name = "output.weight"};
+    for (size_t i = 0; i < (is_tied(s) ? 1 : sizeof outside / sizeof *outside); i++, n++)
         add_scale(e, -1, outside[i], "scale", 1);
     if (strncmp(s->arch, "gpt2", 4) == 0) add_scale(e, -1, "position_embd", "scale", 1), n++;
     add_scale(e, 0, s->names[0], "input_scale", 1); // which changes nothing
@@ -162,32 +168,42 @@ static void test_scales(void **state) {
     }
 }
 
-// One is said in the plan, and counted as what it is: a parameter.
-static void test_said(void **state) {
-    (void)state;
-    static const struct tiny_edit edits[] = {
-        {TINY_ADD_TENSOR, "blk.0.attn_q.scale", .f = 0.25f, .n_dims = 1, .ne = {1}},
-        {TINY_ADD_TENSOR, "blk.1.ffn_up_exps.scale", .f = 2, .n_dims = 1, .ne = {N_EXPERTS}},
-        {TINY_END}};
+// Scales are said in the plan, and counted as what they are: parameters, once each.
+static void check_said(const char *arch, const struct tiny_edit *edits, uint64_t n_more,
+                       const char *said) {
     struct ht_gguf *file[2];
     struct ht_model *model[2];
     struct hearth_model_info info[2];
     struct ht_buf text;
     for (int i = 0; i < 2; i++) {
-        open_tiny("qwen3moe", i ? edits : NULL, &file[i], &model[i]);
+        open_tiny(arch, i ? edits : NULL, &file[i], &model[i]);
         ht_model_get_info(model[i], &info[i]);
     }
-    assert_int_equal(info[1].n_params, info[0].n_params + 1 + N_EXPERTS);
-    assert_int_equal(info[1].weight_bytes, info[0].weight_bytes + 4 * (1 + N_EXPERTS));
+    assert_int_equal(info[1].n_params, info[0].n_params + n_more);
+    assert_int_equal(info[1].weight_bytes, info[0].weight_bytes + 4 * n_more);
     ht_buf_init(&text, 1 << 16);
     assert_true(ht_plan_print(ht_model_plan(model[1]), &text));
-    assert_non_null(strstr(text.data, "attn_q.weight F32 [32][32] times 0.25"));
-    assert_non_null(strstr(text.data, "ffn_up_exps.weight F32 [4][64][32] times a scale each"));
+    if (!strstr(text.data, said)) fail_msg("\"%s\" is not in\n%s", said, text.data);
     ht_buf_deinit(&text);
     for (int i = 0; i < 2; i++) {
         ht_model_free(model[i]);
         ht_gguf_close(file[i]);
     }
+}
+
+static void test_said(void **state) {
+    (void)state;
+    static const struct tiny_edit edits[] = {
+        {TINY_ADD_TENSOR, "blk.0.attn_q.scale", .f = 0.25f, .n_dims = 1, .ne = {1}}, {TINY_END}};
+    check_said("llama", edits, 1, "attn_q.weight F32 [32][32] times 0.25");
+    static const struct tiny_edit experts[] = {
+        {TINY_ADD_TENSOR, "blk.1.ffn_up_exps.scale", .f = 2, .n_dims = 1, .ne = {N_EXPERTS}},
+        {TINY_END}};
+    check_said("qwen3moe", experts, N_EXPERTS,
+               "ffn_up_exps.weight F32 [4][64][32] times a scale each");
+    static const struct tiny_edit fused[] = {
+        {TINY_ADD_TENSOR, "blk.0.attn_qkv.scale", .f = 3, .n_dims = 1, .ne = {1}}, {TINY_END}};
+    check_said("gpt2-fused", fused, 1, "attn_qkv.weight[48:64] F32 [16][32] times 3");
 }
 
 int main(void) {

@@ -124,6 +124,13 @@ static void blocks_by_hand(void **state) {
     mx[0] = 0; // 2^-127 * 0.5
     ht_format_get(HT_MXFP4)->to_f32(mx, w, 1);
     assert_true(w[0] == 0x1p-128f);
+    // NVFP4: 1, the least subnormal number, 0 and 480 (not NaN), halved; byte j: weights j, j + 8
+    uint8_t nv[36] = {0x38, 0x01, 0x7f, 0xff, 0x21};
+    nv[4 + 8] = nv[4 + 2 * 8] = 0x21, nv[4 + 3 * 8 + 7] = 0xf7;
+    ht_format_get(HT_NVFP4)->to_f32(nv, w, 1);
+    assert_true(w[0] == 0.5f && w[8] == 1.0f && w[1] == 0.0f);
+    assert_true(w[16] == 0x1p-10f && w[24] == 0x1p-9f && w[32] == 0.0f && w[40] == 0.0f);
+    assert_true(w[48 + 7] == 240.0f * 12 && w[48 + 15] == -240.0f * 12);
     // Q4_K: d = 1, dmin = 1; scale 5 = 33 (low 1 in byte 9, high 2 on byte 1), min 5 = 18
     uint8_t q4k[144] = {0x00, 0x3c, 0x00, 0x3c};
     q4k[4 + 9] = 0x21, q4k[4 + 1] = 2 << 6, q4k[4 + 5] = 1 << 6;

@@ -78,6 +78,7 @@ static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum
     size_t row = ht_act_row_bytes(kind, n_in);
     for (uint32_t i = 0; i < n_tokens; i++)
         ht_act_prepare(k, kind, t->x + i * N_IN, n_in, t->act + i * row);
+    static const float scale = 0.75f;
     struct ht_linear_job job = {.format = f,
                                 .repacked = repacked,
                                 .weight = repacked ? t->other : t->weight,
@@ -87,6 +88,7 @@ static void compute(struct self_test *t, const struct ht_linear_kernels *k, enum
                                 .n_tokens = n_tokens,
                                 .y = y,
                                 .y_stride = N_OUT,
+                                .scale = f % 3 == 1 ? &scale : NULL,
                                 .bias = t->bias,
                                 .residual = t->x,
                                 .residual_stride = N_IN};

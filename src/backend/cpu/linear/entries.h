@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Formats whose codes stand in a grid (quant/grids.h), four or eight at an index, as q8_entries.h
-// reads them at every vector level; and two of one and two bits that are like them. No state; any
-// thread.
+// and x86/avx2_entries.c read them; and two of one and two bits that are packed like them. No
+// state; any thread.
 #ifndef HT_LINEAR_ENTRIES_H
 #define HT_LINEAR_ENTRIES_H
 
@@ -23,15 +23,16 @@ struct ht_entries {
     uint32_t n_grid;
 };
 
-// The formats that have entries: each has a stream for one token.
+// The formats that have entries, each with a stream for one token: the weights of an entry, whether
+// a group of 32 has two scales, and whether codes are small: not beyond 15.
 #define HT_ENTRY_STREAMS(DO)                                                                       \
-    DO(HT_IQ1_S, iq1_s)                                                                            \
-    DO(HT_IQ1_M, iq1_m)                                                                            \
-    DO(HT_IQ2_XXS, iq2_xxs)                                                                        \
-    DO(HT_IQ2_XS, iq2_xs)                                                                          \
-    DO(HT_IQ2_S, iq2_s)                                                                            \
-    DO(HT_IQ3_XXS, iq3_xxs)                                                                        \
-    DO(HT_IQ3_S, iq3_s)
+    DO(HT_IQ1_S, iq1_s, 8, false, true)                                                            \
+    DO(HT_IQ1_M, iq1_m, 8, true, true)                                                             \
+    DO(HT_IQ2_XXS, iq2_xxs, 8, false, false)                                                       \
+    DO(HT_IQ2_XS, iq2_xs, 8, true, false)                                                          \
+    DO(HT_IQ2_S, iq2_s, 8, true, false)                                                            \
+    DO(HT_IQ3_XXS, iq3_xxs, 4, false, false)                                                       \
+    DO(HT_IQ3_S, iq3_s, 4, false, true)
 
 // NULL: not such a format.
 const struct ht_entries *ht_entries_of(enum ht_format f);

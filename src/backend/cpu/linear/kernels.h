@@ -8,7 +8,7 @@
 //     many tokens:   pack     writes a panel (16 KB, L1), once
 //                    tile     panel x tokens, a few tokens at a time in registers
 //   both continue sums: from zeros, the bias, or acc[token][32], which holds them between the
-//   chunks, to acc or, behind the last chunk, to the output itself
+//   chunks, to acc or, behind the last chunk, to the output itself, if the matrix has no scale
 #ifndef HT_CPU_LINEAR_KERNELS_H
 #define HT_CPU_LINEAR_KERNELS_H
 
@@ -147,6 +147,10 @@ typedef void ht_tile_fn(const struct ht_panel *p, const struct ht_tile_args *t);
 // rows if nothing else.
 typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t);
 
+// Streams that take codes in another order than that of weights bring a token's numbers in theirs,
+// so many at a time. Where K has more they do it again for every `lanes` rows.
+#define HT_IN_ORDER 16384
+
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
@@ -169,8 +173,7 @@ static inline uint32_t ht_stream_tokens(uint32_t n) {
     ROW(HT_Q2_K) ROW(HT_Q3_K) ROW(HT_Q4_K) ROW(HT_Q5_K) ROW(HT_Q6_K)                               \
     ROW(HT_IQ1_S) ROW(HT_IQ1_M) ROW(HT_IQ2_XXS) ROW(HT_IQ2_XS) ROW(HT_IQ2_S)                       \
     ROW(HT_IQ3_XXS) ROW(HT_IQ3_S) ROW(HT_IQ4_NL) ROW(HT_IQ4_XS)                                    \
-    ROW(HT_Q1_0) ROW(HT_Q2_0) ROW(HT_TQ1_0) ROW(HT_TQ2_0) ROW(HT_MXFP4)           \
-    ROW(HT_NVFP4)
+    ROW(HT_Q1_0) ROW(HT_Q2_0) ROW(HT_TQ1_0) ROW(HT_TQ2_0) ROW(HT_MXFP4) ROW(HT_NVFP4)
 // clang-format on
 #define HT_ROW_ID(f) f##_ROW,
 enum ht_format_row { HT_NO_ROW, HT_MULTIPLIED(HT_ROW_ID) HT_N_ROWS };
@@ -191,7 +194,8 @@ struct ht_linear_format {
 struct ht_linear_kernels {
     const char *name;
     uint32_t lanes; // rows that a stream reads side by side
-    // Streams of up to so many tokens ask for lines in the order of addresses (ask.h).
+    // Streams of up to so many tokens ask for lines in the order of addresses (ask.h), but for
+    // those of a few formats, which are another level's.
     uint32_t address_tokens;
     // What streams of repacked weights ask for, for one token, and for more.
     enum ht_ask ask_one, ask_more;

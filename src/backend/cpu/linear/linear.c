@@ -149,8 +149,9 @@ static void scale_rows(const struct ht_linear_job *job, uint32_t row, uint32_t n
     if (job->bias) add_rows(sum, job->bias + row, n, sum);
 }
 
-// y = residual + acc of n_rows rows, whose sums acc has group by group, [n_sums][32] each;
-// what the last group has beyond them is dropped.
+// y = residual + acc of n_rows rows, whose sums acc has group by group, [n_sums][32] each, and in
+// which they are scaled first if the matrix has a scale; what the last group has beyond them is
+// dropped.
 static void epilogue(const struct block *b, uint32_t row, uint32_t n_rows, float *acc) {
     const struct ht_linear_job *job = b->job;
     float *y = output(job, row, b->token);
@@ -344,7 +345,8 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
     float room[HT_ROW_GROUP];
     t.from = sums_begin(job, row, n_rows, room);
     if (first) t.act_far = true;
-    // A whole panel's sums go to the place of the output, where the residual is added to them.
+    // A whole panel's sums go to the place of the output, where the residual is added to them; not
+    // those of a matrix with a scale.
     bool placed = !partial && !stream && !job->scale, direct = placed && !job->residual;
     const struct cut all = partial ? b->copied : b->whole;
     struct cut c = all;

@@ -29,9 +29,10 @@
 //   MIN_PACK(name)        the packers of formats with mins, which other levels share; MIN_PACKED is
 //                         defined where another file has them (default pack_##name, static)
 //   ENTRY_PACK, ENTRY_STREAM(name)   if defined: the packer and the streams of formats of entries,
-//                         which are in another file or, streams, behind the include
+//                         which are in another file
 //   BITS_STREAM(name)     if defined: the streams of few bits, which are in another file or behind
 //                         the include
+//   NVFP4_STREAM          if defined: that stream, which is in another file
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
@@ -135,7 +136,12 @@ FORMAT(HT_IQ4_NL, iq4_nl)
 FORMAT(HT_IQ4_XS, iq4_xs)
 FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
+#ifdef NVFP4_STREAM
+PACK(static, HT_NVFP4, pack_nvfp4)
+#else
+#define NVFP4_STREAM stream_nvfp4
 FORMAT(HT_NVFP4, nvfp4)
+#endif
 // Its stream would be 30 to 40 KB of code, more than the first-level cache holds, and read one
 // token's weights only a third faster than a panel does.
 PACK(static, HT_TQ1_0, pack_tq1_0)
@@ -155,8 +161,8 @@ PACK_ENTRIES(static, ENTRIES_OWN, pack_entries)
 #define ENTRY_PACK pack_entries
 #endif
 #ifndef ENTRY_STREAM
-#define ENTRY_STREAM(name)   stream_##name
-#define OWN_STREAM(id, name) STREAM_ENTRIES(static, id, stream_##name)
+#define ENTRY_STREAM(name)        stream_##name
+#define OWN_STREAM(id, name, ...) STREAM_ENTRIES(static, id, stream_##name)
 HT_ENTRY_STREAMS(OWN_STREAM)
 #undef OWN_STREAM
 #endif
@@ -192,7 +198,7 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
                       STREAM_RARE},                                                                \
     [HT_MXFP4_ROW] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER,            \
                       STREAM_OTHER},                                                               \
-    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), stream_nvfp4, STREAM_RARE, STREAM_RARE},          \
+    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), NVFP4_STREAM, STREAM_RARE, STREAM_RARE},          \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 // Formats of entries: those of grids, whose packer and streams a level may have of its own, and two

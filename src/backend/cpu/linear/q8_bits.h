@@ -10,29 +10,23 @@
 #include "backend/cpu/linear/kernels.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// Numbers that are in order at a time. Where K has more they are brought in order again for every
-// LANES rows.
-#define BITS_MOST 16384
-
-// The numbers of a block in the order of bits_codes: four for each vector of codes.
-INLINE void bits_order(const uint32_t f, const int8_t *q, int8_t *out) {
+// The numbers of n weights in the order of bits_codes: four for each vector of codes.
+static __attribute__((noinline)) void order_bits(const uint32_t f, const struct ht_act_q8 *act,
+                                                 uint32_t n, int8_t *out) {
     typedef int8_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
-    const v16 a = *(const v16 *)(const void *)q, b = *(const v16 *)(const void *)(q + 16);
-    v16 *to = (v16 *)(void *)out;
-    if (f == HT_Q1_0) {
-        to[0] =
-            __builtin_shufflevector(a, b, 0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
-        to[1] = __builtin_shufflevector(a, b, 4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15,
-                                        23, 31);
-        return;
+    for (uint32_t i = 0; i < n; i += HT_Q8_BLOCK, act++, out += HT_Q8_BLOCK) {
+        const v16 *q = (const v16 *)(const void *)act->q;
+        v16 *to = (v16 *)(void *)out;
+        if (f == HT_Q1_0) {
+            to[0] =
+                SHUFFLE(v16, q[0], q[1], 0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
+            to[1] = SHUFFLE(v16, q[0], q[1], 4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23,
+                            31);
+            continue;
+        }
+        for (int h = 0; h < 2; h++)
+            to[h] = SHUFFLE(v16, q[h], q[h], 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     }
-    to[0] = __builtin_shufflevector(a, a, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    to[1] = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-}
-
-static __attribute__((noinline)) void bring_in_order(const uint32_t f, const struct ht_act_q8 *a,
-                                                     uint32_t n, int8_t *out) {
-    for (uint32_t i = 0; i < n; i += HT_Q8_BLOCK) bits_order(f, a[i / HT_Q8_BLOCK].q, out + i);
 }
 
 // Codes c of group g of 32 weights, of the block's words.
@@ -41,11 +35,12 @@ INLINE vi bits_codes(const uint32_t f, const vi *word, const uint32_t g, const i
     return bits(word[2 * g + (uint32_t)c / 4], c % 4 * 2, 3);
 }
 
+// 32 rows times one token.
 INLINE void stream_bits(const uint32_t f, const uint8_t *w, size_t row_bytes,
                         const struct ht_tile_args *t) {
     const struct shape s = shape_of(f);
     const size_t n_bytes = (size_t)(t->n_k / s.unit) * s.unit_bytes;
-    _Alignas(64) int8_t q[BITS_MOST];
+    _Alignas(64) int8_t q[HT_IN_ORDER];
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         const struct ht_act_q8 *act = (const void *)t->act;
         struct rows rows = rows_of(w, row_bytes, s.unit_bytes, t->n_k / s.unit);
@@ -53,14 +48,14 @@ INLINE void stream_bits(const uint32_t f, const uint8_t *w, size_t row_bytes,
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&rows, s.unit_bytes)) {
             const uint32_t left = t->n_k - k;
-            if (k % BITS_MOST == 0 && (part == 0 || t->n_k > BITS_MOST))
-                bring_in_order(f, act, left < BITS_MOST ? left : BITS_MOST, q);
+            if (k % HT_IN_ORDER == 0 && (part == 0 || t->n_k > HT_IN_ORDER))
+                order_bits(f, act, left < HT_IN_ORDER ? left : HT_IN_ORDER, q);
             vi word[4];
             load16(&rows, 2, word);
             const vf scale = half_rows(&rows, 0), back = back_of(scale);
             UNROLL(4)
             for (uint32_t g = 0; g < s.unit / 32; g++, act++) {
-                const int8_t *p = q + k % BITS_MOST + 32 * g;
+                const int8_t *p = q + k % HT_IN_ORDER + 32 * g;
                 vi sum = start(f, act->bias, 0), pairs;
                 ask(&asker, LANES * s.unit_bytes, g, s.unit / 32);
                 UNROLL(8)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The packer of all formats of entries (entries.h), and their stream for one token, which differs
-// in what becomes of the codes: one function for all of it. A level says in front what q8_pack.h
+// The packer of all formats of entries (entries.h), and the stream for one token of those that have
+// any, where the level has no other: it differs in what becomes of the codes, so that one function
+// is both. A level says in front what q8_pack.h
 // needs; ENTRY_LOOKUP may name a header with another way to look entries up and to take them apart,
 // of formats that have any.
 #ifndef HT_LINEAR_Q8_ENTRIES_H

@@ -287,7 +287,8 @@ INLINE vi by_table(const uint32_t f, vi x) {
     return f == HT_MXFP4 ? lookup(fp4_table[FP4_SIGNED], x) : x;
 }
 
-// Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step.
+// Weights 4 i .. 4 i + 3 of every row, of what raw_half read for block j of a step, or of NVFP4
+// raw() for a half.
 INLINE vi codes_half(const uint32_t f, const vi *r, const int j, const int i, const int up) {
     vi high;
     switch (f) {

@@ -17,6 +17,14 @@
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #endif
 
+// a's elements and b's behind them in another order, of vectors of `type`. (gcc has the other
+// function since 12.)
+#if defined(__clang__)
+#define SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
+
 #define VECTOR __attribute__((vector_size(4 * LANES), may_alias))
 typedef int32_t vi VECTOR;
 typedef uint32_t vu32 VECTOR;

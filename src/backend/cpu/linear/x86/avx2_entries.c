@@ -9,15 +9,12 @@
 #include "backend/cpu/linear/entry_rows.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// Numbers that are in order at a time, as in q8_bits.h.
-#define MOST 16384
-
 // Of each 16 numbers the first eight and the last eight, pair by pair in turn.
-static __attribute__((noinline)) void bring_in_order(const struct ht_act_q8 *a, uint32_t n,
-                                                     int8_t *out) {
+static __attribute__((noinline)) void order_pairs(const struct ht_act_q8 *a, uint32_t n,
+                                                  int8_t *out) {
     const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
     for (uint32_t i = 0; i < n; i += 16) {
-        __m128i x = _mm_load_si128((const void *)(a[i / HT_Q8_BLOCK].q + i % HT_Q8_BLOCK));
+        __m128i x = _mm_loadu_si128((const void *)(a[i / HT_Q8_BLOCK].q + i % HT_Q8_BLOCK));
         _mm_store_si128((void *)(out + i), _mm_shuffle_epi8(x, order));
     }
 }
@@ -56,7 +53,8 @@ INLINE void indices_8(enum ht_format f, const vi *raw, uint32_t g, vi *index) {
         indices_above(raw[12 + g], (vi)((vu32)raw[8 + g / 4] >> (g % 4 * 8)), 2, 2, index);
         break;
     case HT_IQ1_S: indices_above(raw[4 + g], (vi)((vu32)raw[g / 2] >> half), 3, 3, index); break;
-    default: indices_above(raw[8 + g], (vi)((vu32)raw[g / 2] >> half), 3, 4, index); break; // IQ1_M
+    case HT_IQ1_M: indices_above(raw[8 + g], (vi)((vu32)raw[g / 2] >> half), 3, 4, index); break;
+    default: break;
     }
 }
 
@@ -79,7 +77,7 @@ INLINE vi look_up_16(const uint16_t *grid, const uint16_t *index) {
 }
 
 // What stands for the signs of half h of a group, in place: those of even weights of eight in the
-// even bits of a byte, those of odd ones in those of the next one.
+// even bits of a byte, those of odd ones in the even bits of the next one. Odd bits are of no use.
 INLINE vi half_signs(vi signs, const int h) {
     vi x = two_bytes(signs, h);
     return x | (vi)((vu16)x << 7);
@@ -88,28 +86,28 @@ INLINE vi half_signs(vi signs, const int h) {
 // Indices of `value` (entries.h) of half h of a group, two in a byte. Vector k is for its weights
 // 2 k, 2 k + 1, 2 k + 8 and 2 k + 9; of entries of eight vectors 0 and 2 share z[0], 1 and 3 z[1],
 // of entries of four 0 and 1, 2 and 3.
-struct places {
+struct pairs {
     vi z[2];
 };
-INLINE struct places places_8(const vi *word, vi signs, const int h) {
+INLINE struct pairs pairs_8(const vi *word, vi signs, const int h) {
     const vi y = half_signs(signs, h), place = bytes(0x33), side = bytes(0x88);
-    struct places p;
+    struct pairs p;
     p.z[0] = (word[h] & place) | (moved(y, 3) & side);
     p.z[1] = (moved(word[h], -2) & place) | (moved(y, 1) & side);
     return p;
 }
-INLINE struct places places_4(const vi *word, vi signs, const int h) {
+INLINE struct pairs pairs_4(const vi *word, vi signs, const int h) {
     const vi y = half_signs(signs, h), low = bytes(1), high = bytes(16);
-    struct places p;
+    struct pairs p;
     p.z[0] = word[2 * h] ^ (y & low) ^ (moved(y, 2) & high);
     p.z[1] = word[2 * h + 1] ^ (moved(y, -4) & low) ^ (moved(y, -2) & high);
     return p;
 }
 
-// A half's products. small: codes of 31 at most, whose products have room in 16 bits.
+// A half's products. small: codes are at most 31, whose products have room in 16 bits.
 INLINE vi half_products(const uint32_t n, const bool small, vi table, const vi *word, vi signs,
                         const int h, const int8_t *q, vi sum) {
-    const struct places p = n == 8 ? places_8(word, signs, h) : places_4(word, signs, h);
+    const struct pairs p = n == 8 ? pairs_8(word, signs, h) : pairs_4(word, signs, h);
     vi all = splat_int(0);
     UNROLL(4)
     for (int k = 0; k < 4; k++) {
@@ -134,7 +132,7 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
     const uint32_t block_bytes = info->block_bytes;
     const int shift = small ? 3 : 1; // codes stand 16 or 64 too high
     vi raw[RAW_WORDS], index[4];
-    _Alignas(64) int8_t q[MOST];
+    _Alignas(64) int8_t q[HT_IN_ORDER];
     __m128i values = _mm_loadu_si128((const void *)e->value);
     if (n == 4) // numbers of entries are odd, so a sign makes the lowest bit 0
         values = _mm_or_si128(_mm_srli_epi16(values, 8), _mm_slli_epi16(values, 8));
@@ -147,12 +145,12 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += 256, rows_advance(&rows, block_bytes)) {
             const uint32_t left = t->n_k - k;
-            if (k % MOST == 0 && (part == 0 || t->n_k > MOST))
-                bring_in_order(act, left < MOST ? left : MOST, q);
+            if (k % HT_IN_ORDER == 0 && (part == 0 || t->n_k > HT_IN_ORDER))
+                order_pairs(act, left < HT_IN_ORDER ? left : HT_IN_ORDER, q);
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&rows, e->load[i], raw + 4 * i);
             const vf d = block_d(f, raw, &rows) * splat(e->factor);
             for (uint32_t g = 0; g < 8; g++, act++) {
-                const int8_t *p = q + k % MOST + 32 * g;
+                const int8_t *p = q + k % HT_IN_ORDER + 32 * g;
                 const vi signs = group_signs(f, raw, g);
                 vi word[4];
                 if (n == 8)
@@ -187,19 +185,8 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
     }
 }
 
-// Of formats with two scales a group, which each alone would be a tenth faster.
-static __attribute__((noinline)) void two_scales(enum ht_format f, const uint8_t *w,
-                                                 size_t row_bytes, const struct ht_tile_args *t) {
-    stream_entries(8, true, false, f, w, row_bytes, t);
-}
-
-#define STREAM(id, name)                                                                           \
+#define STREAM(id, name, n, two, small)                                                            \
     void HT_ENTRIES_AVX2(name)(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) { \
-        const bool small = id == HT_IQ1_S || id == HT_IQ3_S;                                       \
-        if (id == HT_IQ1_M || id == HT_IQ2_XS || id == HT_IQ2_S)                                   \
-            two_scales(id, w, row_bytes, t);                                                       \
-        else                                                                                       \
-            stream_entries(id == HT_IQ3_XXS || id == HT_IQ3_S ? 4 : 8, false, small, id, w,        \
-                           row_bytes, t);                                                          \
+        stream_entries(n, two, small, id, w, row_bytes, t);                                        \
     }
 HT_ENTRY_STREAMS(STREAM)

@@ -14,5 +14,5 @@
 #include "backend/cpu/linear/q8_entries.h"
 
 PACK_ENTRIES(, ENTRIES_OWN, ht_vbmi_pack)
-#define VBMI_STREAM(id, name) STREAM_ENTRIES(, id, HT_ENTRIES_VBMI(name))
+#define VBMI_STREAM(id, name, ...) STREAM_ENTRIES(, id, HT_ENTRIES_VBMI(name))
 HT_ENTRY_STREAMS(VBMI_STREAM)

@@ -19,14 +19,14 @@ ht_pack_fn HT_AVX2_MIN_PACK(q4_k), HT_AVX2_MIN_PACK(q5_k);
 // for all with it.
 ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned, ht_vbmi_pack;
 // Their streams, without VBMI (avx2_entries.c), and with it.
-#define HT_ENTRIES_AVX2(name)  ht_entries_avx2_##name
-#define HT_ENTRIES_VBMI(name)  ht_vbmi_##name
-#define HT_ENTRY_FNS(id, name) ht_stream_fn HT_ENTRIES_AVX2(name), HT_ENTRIES_VBMI(name);
+#define HT_ENTRIES_AVX2(name)       ht_entries_avx2_##name
+#define HT_ENTRIES_VBMI(name)       ht_vbmi_##name
+#define HT_ENTRY_FNS(id, name, ...) ht_stream_fn HT_ENTRIES_AVX2(name), HT_ENTRIES_VBMI(name);
 HT_ENTRY_STREAMS(HT_ENTRY_FNS)
 #undef HT_ENTRY_FNS
 
-// Streams of few bits (q8_bits.h) of avx2, avx2vnni and avx512.
+// Streams of few bits (q8_bits.h), and of NVFP4, of avx2, avx2vnni and avx512.
 #define HT_BITS_AVX2(name) ht_bits_avx2_##name
-ht_stream_fn HT_BITS_AVX2(q1_0), HT_BITS_AVX2(q2_0);
+ht_stream_fn HT_BITS_AVX2(q1_0), HT_BITS_AVX2(q2_0), ht_nvfp4_avx2;
 
 #endif
