@@ -194,15 +194,17 @@ static void check_said(const char *arch, const struct tiny_edit *edits, uint64_t
 static void test_said(void **state) {
     (void)state;
     static const struct tiny_edit edits[] = {
-        {TINY_ADD_TENSOR, "blk.0.attn_q.scale", .f = 0.25f, .n_dims = 1, .ne = {1}}, {TINY_END}};
+        {TINY_ADD_TENSOR, "blk.0.attn_q.scale", .f = 0.25f, .n_dims = 1, .ne = {1}},
+        {.kind = TINY_END}};
     check_said("llama", edits, 1, "attn_q.weight F32 [32][32] times 0.25");
     static const struct tiny_edit experts[] = {
         {TINY_ADD_TENSOR, "blk.1.ffn_up_exps.scale", .f = 2, .n_dims = 1, .ne = {N_EXPERTS}},
-        {TINY_END}};
+        {.kind = TINY_END}};
     check_said("qwen3moe", experts, N_EXPERTS,
                "ffn_up_exps.weight F32 [4][64][32] times a scale each");
     static const struct tiny_edit fused[] = {
-        {TINY_ADD_TENSOR, "blk.0.attn_qkv.scale", .f = 3, .n_dims = 1, .ne = {1}}, {TINY_END}};
+        {TINY_ADD_TENSOR, "blk.0.attn_qkv.scale", .f = 3, .n_dims = 1, .ne = {1}},
+        {.kind = TINY_END}};
     check_said("gpt2-fused", fused, 1, "attn_qkv.weight[48:64] F32 [16][32] times 3");
 }
 

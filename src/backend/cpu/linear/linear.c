@@ -216,7 +216,7 @@ static void stream_passes(const struct block *b, const uint8_t *rows, size_t str
 // passes are for one more, and their activations may be read.
 static uint32_t with_spare(const struct ht_linear_format *f, const struct ht_linear_job *job,
                            uint32_t token, uint32_t n_tokens) {
-    if (job->repacked) return n_tokens;
+    if (job->repacked || f->stream_tokens == 1) return n_tokens;
     uint32_t n = ht_stream_tokens(n_tokens);
     if (n > f->stream_tokens) n = (n_tokens + 1) & ~1u;
     return n <= f->stream_most && token + n <= job->n_act_rows ? n : n_tokens;

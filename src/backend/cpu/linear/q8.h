@@ -211,7 +211,7 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_IQ2_S_ROW] = {grid_pack, tile_16, stream(iq2_s), 1, 1},                                    \
     [HT_IQ3_XXS_ROW] = {grid_pack, tile_32, stream(iq3_xxs), 1, 1},                                \
     [HT_IQ3_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                     \
-    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, 1},                        \
-    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, 1}
+    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, BITS_MOST},                \
+    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, BITS_MOST + 1}
 
 #endif
