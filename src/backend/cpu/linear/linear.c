@@ -203,8 +203,10 @@ static void stream_passes(const struct block *b, const uint8_t *rows, size_t str
         while (t.n_tokens > left || t.n_tokens > most || streamed(b->job, t.n_tokens) != t.n_tokens)
             t.n_tokens--;
         if (n_passes > 1) n_passes--;
-        // So few would cut what they ask for themselves; the passes before have asked for it.
-        if (t.ahead_in_turn && t.n_tokens <= b->k->address_tokens) t.ahead_bytes = 0;
+        // So few would cut what they ask for themselves; the passes before have asked for it. (Of
+        // passes of one token the first asks in turn.)
+        if (t.ahead_in_turn && t.n_tokens <= b->k->address_tokens && left < all->n_tokens)
+            t.ahead_bytes = 0;
         b->f->stream(rows, stride, &t);
         t.act += t.n_tokens * t.act_stride;
         t.from += t.n_tokens * t.from_stride;
