@@ -178,7 +178,7 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
         ROW_Q4_K(MIN_PACK(q4_k), NIBBLES_32_MIN(tile_32_min), stream),                             \
         OTHER_FORMATS(tile_32, tile_32_min, packs, stream, STREAM_TOKENS),                         \
-        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_PACK, ENTRY_STREAM)
+        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_STREAM)
 
 // Those but Q4_0, Q4_K and formats of entries; most_q8_0: how many tokens the stream of Q8_0 takes.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most_q8_0)                              \
@@ -201,16 +201,15 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), NVFP4_STREAM, STREAM_RARE, STREAM_RARE},          \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
-// Formats of entries: those of grids, whose packer and streams a level may have of its own, and two
-// without.
-#define ENTRY_FORMATS(tile_32, pack, grid_pack, stream)                                            \
-    [HT_IQ1_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), stream(iq1_s), 1, 1},                     \
-    [HT_IQ1_M_ROW] = {grid_pack, OFFSET_16(32), stream(iq1_m), 1, 1},                              \
-    [HT_IQ2_XXS_ROW] = {grid_pack, tile_32, stream(iq2_xxs), 1, 1},                                \
-    [HT_IQ2_XS_ROW] = {grid_pack, tile_16, stream(iq2_xs), 1, 1},                                  \
-    [HT_IQ2_S_ROW] = {grid_pack, tile_16, stream(iq2_s), 1, 1},                                    \
-    [HT_IQ3_XXS_ROW] = {grid_pack, tile_32, stream(iq3_xxs), 1, 1},                                \
-    [HT_IQ3_S_ROW] = {grid_pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                     \
+// Formats of entries, whose packer and streams a level may have of another.
+#define ENTRY_FORMATS(tile_32, pack, stream)                                                       \
+    [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), stream(iq1_s), 1, 1},                          \
+    [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), stream(iq1_m), 1, 1},                                   \
+    [HT_IQ2_XXS_ROW] = {pack, tile_32, stream(iq2_xxs), 1, 1},                                     \
+    [HT_IQ2_XS_ROW] = {pack, tile_16, stream(iq2_xs), 1, 1},                                       \
+    [HT_IQ2_S_ROW] = {pack, tile_16, stream(iq2_s), 1, 1},                                         \
+    [HT_IQ3_XXS_ROW] = {pack, tile_32, stream(iq3_xxs), 1, 1},                                     \
+    [HT_IQ3_S_ROW] = {pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                          \
     [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, BITS_MOST},                \
     [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, BITS_MOST + 1}
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The packer of all formats of entries (entries.h), and the stream for one token of those that have
 // any, where the level has no other: it differs in what becomes of the codes, so that one function
-// is both. A level says in front what q8_pack.h
-// needs; ENTRY_LOOKUP may name a header with another way to look entries up and to take them apart,
-// of formats that have any.
+// is both. A level says in front what q8_pack.h needs; ENTRY_LOOKUP may name a header with another
+// way to look entries up and to take them apart.
 #ifndef HT_LINEAR_Q8_ENTRIES_H
 #define HT_LINEAR_Q8_ENTRIES_H
 
@@ -41,9 +40,7 @@ INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *su
 
 #ifdef ENTRY_LOOKUP
 #include ENTRY_LOOKUP
-#define ENTRY_NONE 0 // it has no formats without entries
 #else
-#define ENTRY_NONE 1
 // Constants of the places below, which the compiler would make anew each time if it knew them.
 struct tables {
     vi lower, upper, pair, first, last, sign;
@@ -172,7 +169,7 @@ run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_byte
                     make_group(&tables, f, 8, value, words + 2 * g, signs, &to);
                 else if (e->n == 4)
                     make_group(&tables, f, 4, value, words + 4 * g, signs, &to);
-                else if (ENTRY_NONE)
+                else
                     make_group(&tables, f, 0, value, raw + 2 * g, signs, &to);
                 for (uint32_t i = 0; i < n_scales; i++)
                     scale[i] = scaled(d, 2 * group_scale(f, raw, g * n_scales + i) + 1);

@@ -90,7 +90,7 @@ INLINE vi starts(vi x, const int a, const int b, const int c, const int d) {
 
 INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t n,
                        const int8_t *value, const vi *word, vi signs, struct group_codes *to) {
-    (void)t, (void)f;
+    (void)t;
     vi sum[2] = {to->sum[0], to->sum[1]};
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
@@ -98,7 +98,11 @@ INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t 
         UNROLL(2)
         for (int h = 0; h < 2; h++) { // weights 8 i + 4 h ..
             vi place;
-            if (n == 8) {
+            if (n == 0) { // no entries: two bits of each weight, or none
+                const int at = i % 2 * 16 + h * 8;
+                place =
+                    f == HT_Q2_0 ? starts(word[i / 2], at, at + 2, at + 4, at + 6) : splat_int(0);
+            } else if (n == 8) {
                 const int at = i / 2 * 16 + h * 4;
                 place = starts(word[i % 2], at, at + 8, at + 2, at + 10);
             } else {
@@ -109,7 +113,7 @@ INLINE void make_group(const struct tables *t, enum ht_format f, const uint32_t 
             }
             const int sign = 8 * i + 4 * h - (n == 4 ? 0 : 3); // where they go in a byte
             vi side = starts(signs, sign, sign + 1, sign + 2, sign + 3);
-            x[h] = lookup(value, choose(bytes(n == 8 ? 3 : 14), place, side));
+            x[h] = lookup(value, choose(bytes(n == 4 ? 14 : 3), place, side));
         }
         take_codes(to, x, (uint32_t)i, &sum[i / 2]);
     }
