@@ -71,10 +71,11 @@ static enum hearth_status check_weight(const struct ht_plan *p, uint32_t i,
     if (!w->data || (uintptr_t)w->data % 4 != 0)
         return ht_fail(err, HEARTH_E_ARG, "weight %s does not begin at a multiple of 4 bytes",
                        w->name);
-    if (w->scale && (w->n_dims == 1 || (uintptr_t)w->scale % 4 != 0))
-        return ht_fail(err, HEARTH_E_ARG, "%s %s has a scale%s",
-                       w->n_dims == 1 ? "vector" : "weight", w->name,
-                       w->n_dims == 1 ? "" : " at no multiple of 4 bytes");
+    if (w->scale && w->n_dims == 1)
+        return ht_fail(err, HEARTH_E_ARG, "vector %s has a scale", w->name);
+    if ((uintptr_t)w->scale % 4 != 0)
+        return ht_fail(err, HEARTH_E_ARG, "the scale of weight %s is at no multiple of 4 bytes",
+                       w->name);
     return HEARTH_OK;
 }
 

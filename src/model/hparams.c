@@ -213,7 +213,7 @@ static bool is_input_scale(const struct ht_build *b, const char *name, const boo
     if (len < sizeof end || len >= sizeof weight || strcmp(name + head, end) != 0) return false;
     snprintf(weight, sizeof weight, "%.*sweight", (int)head, name);
     const struct ht_gguf_tensor *t = ht_gguf_find_tensor(b->g, weight);
-    return t && bound[t - ht_gguf_tensor_at(b->g, 0)];
+    return t && t->n_dims > 1 && bound[t - ht_gguf_tensor_at(b->g, 0)];
 }
 
 // What belongs to a language model and no step uses is refused, but for scales of inputs. Others

@@ -457,11 +457,12 @@ static void large(void **state) {
             check(&s, &seed, false);
         }
     // Rows that are longer than what stands in another order at a time (HT_IN_ORDER).
-    static const enum ht_format in_order[] = {HT_Q1_0,    HT_Q2_0,  HT_IQ1_S,   HT_IQ1_M,
-                                              HT_IQ2_XXS, HT_IQ2_S, HT_IQ3_XXS, HT_IQ3_S};
-    for (int i = 0; i < 16; i++) {
+    static const enum ht_format in_order[] = {HT_Q1_0,   HT_Q2_0,  HT_IQ1_S,   HT_IQ1_M, HT_IQ2_XXS,
+                                              HT_IQ2_XS, HT_IQ2_S, HT_IQ3_XXS, HT_IQ3_S};
+    for (int i = 0; i < 18; i++) {
         struct shape s = {.format = in_order[i / 2], .n_out = 40, .n_tokens = 1};
         s.n_in = i % 2 ? HT_IN_ORDER : 2 * HT_IN_ORDER + 256;
+        if (i % 4 == 0) s.n_tokens = 3; // in passes, where there are some
         check(&s, &seed, false);
     }
     // Many long rows of floats that are not whole vectors; nothing behind the last is read.

@@ -146,6 +146,11 @@ static void scaled_vector(struct copy *c) {
     static const float two = 2;
     c->weights[step(c, HT_OP_RMS_NORM)->w[0]].scale = &two;
 }
+static void misplaced_scale(struct copy *c) {
+    static const float two[2] = {2, 2};
+    const uint8_t *at = (const uint8_t *)two + 1;
+    memcpy(&c->weights[step(c, HT_OP_LINEAR)->w[0]].scale, &at, sizeof at);
+}
 static void extra_weight(struct copy *c) {
     c->steps[c->p.n_steps - 1].w[2] = 0;
 }
@@ -259,6 +264,7 @@ static const struct {
     {format, "has format I16"},
     {misaligned, "multiple of 4 bytes"},
     {scaled_vector, "vector blk.0.attn_norm.weight has a scale"},
+    {misplaced_scale, "the scale of weight blk.0.attn_q.weight is at no multiple of 4 bytes"},
     {extra_weight, "weight 2 has no output"},
     {rope_id, "rope id out of range"},
     {rope_odd, "n_rot 7"},

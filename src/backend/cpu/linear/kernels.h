@@ -131,7 +131,7 @@ struct ht_tile_args {
     // each, of a group. A tile may not know of any; then ahead_bytes is 0. ahead_in_turn: they are
     // HT_ASK_STREAMS equal parts, of which a line each is asked for in turn; the second and the
     // fourth are ahead_stride behind the first and the third, which are ahead_pair apart; not for
-    // streams of as few tokens as ask by address (address_tokens), who cut it themselves.
+    // streams of as few tokens as ask by address, who cut it themselves.
     const uint8_t *ahead;
     size_t ahead_stride, ahead_pair;
     uint32_t ahead_bytes;
@@ -195,7 +195,7 @@ struct ht_linear_kernels {
     const char *name;
     uint32_t lanes; // rows that a stream reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h), but for
-    // those of a few formats, which are another level's.
+    // those of formats of few files: of entries, of a bit or two, and NVFP4.
     uint32_t address_tokens;
     // What streams of repacked weights ask for, for one token, and for more.
     enum ht_ask ask_one, ask_more;

@@ -204,7 +204,7 @@ static void stream_passes(const struct block *b, const uint8_t *rows, size_t str
             t.n_tokens--;
         if (n_passes > 1) n_passes--;
         // So few would cut what they ask for themselves; the passes before have asked for it. (Of
-        // passes of one token the first asks in turn.)
+        // passes of one token, which are not of streams that cut it, the first one asks.)
         if (t.ahead_in_turn && t.n_tokens <= b->k->address_tokens && left < all->n_tokens)
             t.ahead_bytes = 0;
         b->f->stream(rows, stride, &t);

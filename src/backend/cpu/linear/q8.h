@@ -22,7 +22,7 @@
 //                         and multiply by the first and the second word of them (dot4_first(),
 //                         dot4_second()), instead of by dot4() of a word in all lanes (default 0)
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
-//   STREAM_TOKENS         up to this many tokens are multiplied without a panel (at most
+//   STREAM_TOKENS         up to this many tokens are multiplied at once without a panel (at most
 //                         HT_STREAM_TOKENS); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
 //                         and of formats other than Q8_0, Q4_0 and Q4_K (q8_stream.h)
 //   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
@@ -210,7 +210,7 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_IQ2_S_ROW] = {pack, tile_16, stream(iq2_s), 1, 1},                                         \
     [HT_IQ3_XXS_ROW] = {pack, tile_32, stream(iq3_xxs), 1, 1},                                     \
     [HT_IQ3_S_ROW] = {pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                          \
-    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, BITS_MOST},                \
-    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, BITS_MOST + 1}
+    [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, Q1_0_MOST},                \
+    [HT_Q2_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q2_0), 1, Q2_0_MOST}
 
 #endif

@@ -10,8 +10,9 @@
 #include "backend/cpu/linear/kernels.h"
 #include "backend/cpu/linear/q8_sum.h"
 
-// So many tokens of Q1_0 in passes are faster than a panel; of Q2_0 one more (docs/kernels.md).
-#define BITS_MOST (LANES == 16 ? 3 : 5)
+// So many tokens in passes are faster than a panel (docs/kernels.md).
+#define Q1_0_MOST (LANES == 16 ? 3 : 5)
+#define Q2_0_MOST (LANES == 16 ? 3 : 6)
 
 // The numbers of n weights in the order of bits_codes: four for each vector of codes.
 static __attribute__((noinline)) void order_bits(const uint32_t f, const struct ht_act_q8 *act,
