@@ -155,15 +155,18 @@ static const struct ht_gguf_tensor *find(struct ht_build *b, const char *name, i
     return b->status ? NULL : t;
 }
 
+bool ht_beside(const char *name, const char *end, const char *other_end, char out[160]) {
+    size_t len = strlen(name), n_end = strlen(end);
+    if (len <= n_end || strcmp(name + len - n_end, end) != 0) return false;
+    int n = snprintf(out, 160, "%.*s%s", (int)(len - n_end), name, other_end);
+    return n > 0 && n < 160;
+}
+
 // "blk.3.attn_q.scale" beside "blk.3.attn_q.weight", one number a matrix, as in files of NVFP4;
 // NULL: there is none, or a failure.
 static const float *bind_scale(struct ht_build *b, const char *name, uint64_t n_matrices) {
-    static const char end[] = "weight";
     char text[160];
-    size_t len = strlen(name);
-    if (len < sizeof end || strcmp(name + len - (sizeof end - 1), end) != 0) return NULL;
-    snprintf(text, sizeof text, "%.*sscale", (int)(len - (sizeof end - 1)), name);
-    if (!ht_has_weight(b, text)) return NULL;
+    if (!ht_beside(name, "weight", "scale", text) || !ht_has_weight(b, text)) return NULL;
     uint32_t id = ht_bind_vector(b, text, n_matrices);
     return id == HT_NONE ? NULL : (const float *)(const void *)b->weights[id].data;
 }

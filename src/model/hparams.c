@@ -207,11 +207,8 @@ static bool belongs(const char *name) {
 // "blk.3.attn_q.input_scale" beside "blk.3.attn_q.weight", which a step uses: by what activations
 // of four bits would be divided. Here they are quantised by their own sizes.
 static bool is_input_scale(const struct ht_build *b, const char *name, const bool *bound) {
-    static const char end[] = "input_scale";
     char weight[160];
-    size_t len = strlen(name), head = len - (sizeof end - 1);
-    if (len < sizeof end || len >= sizeof weight || strcmp(name + head, end) != 0) return false;
-    snprintf(weight, sizeof weight, "%.*sweight", (int)head, name);
+    if (!ht_beside(name, "input_scale", "weight", weight)) return false;
     const struct ht_gguf_tensor *t = ht_gguf_find_tensor(b->g, weight);
     return t && t->n_dims > 1 && bound[t - ht_gguf_tensor_at(b->g, 0)];
 }

@@ -100,6 +100,9 @@ uint32_t ht_bind_matrix(struct ht_build *b, const char *name, uint64_t n_out, ui
 uint32_t ht_bind_experts(struct ht_build *b, const char *name, uint64_t n_experts, uint64_t n_out,
                          uint64_t n_in);
 bool ht_has_weight(const struct ht_build *b, const char *name);
+// "attn_q.scale" of "attn_q.weight", ends being "scale" and "weight"; false if the name has no such
+// end, or is too long.
+bool ht_beside(const char *name, const char *end, const char *other_end, char out[160]);
 // HT_NONE where the file has none and it is not `required`.
 uint32_t ht_bind_bias(struct ht_build *b, const char *name, uint64_t n, bool required);
 // Rows [first, first + n) of a matrix that holds several, as a weight of their own; and the same

@@ -2,28 +2,14 @@
 // The formats of entries; src/quant/gquants.c has pictures of their blocks.
 #include "backend/cpu/linear/entries.h"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#else
 #include <string.h>
-#endif
 
 #include "quant/grids.h"
 
 #if defined(__x86_64__)
-// Inserted from memory: fewer instructions than shifts.
 void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n) {
-    for (size_t i = 0; i < n; i += 8) {
-        __m128i x = _mm_cvtsi32_si128(grid[index[i]]);
-        x = _mm_insert_epi16(x, grid[index[i + 1]], 1);
-        x = _mm_insert_epi16(x, grid[index[i + 2]], 2);
-        x = _mm_insert_epi16(x, grid[index[i + 3]], 3);
-        x = _mm_insert_epi16(x, grid[index[i + 4]], 4);
-        x = _mm_insert_epi16(x, grid[index[i + 5]], 5);
-        x = _mm_insert_epi16(x, grid[index[i + 6]], 6);
-        x = _mm_insert_epi16(x, grid[index[i + 7]], 7);
-        _mm_storeu_si128((void *)(index + i), x);
-    }
+    for (size_t i = 0; i < n; i += 8)
+        _mm_storeu_si128((void *)(index + i), ht_entries_eight(grid, index + i));
 }
 #else
 void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n) {

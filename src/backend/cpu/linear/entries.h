@@ -6,6 +6,9 @@
 #define HT_LINEAR_ENTRIES_H
 
 #include <stddef.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include "quant/format.h"
 
@@ -40,5 +43,19 @@ const struct ht_entries *ht_entries_of(enum ht_format f);
 // n indices, a multiple of 8, to the entries they stand for. On the processor's scalar side, where
 // no instruction set looks them up in registers (a gather is slower).
 void ht_entries_look_up(const uint16_t *grid, uint16_t *index, size_t n);
+
+#if defined(__x86_64__)
+// Eight of them. Inserted from memory: fewer instructions than shifts.
+static inline __m128i ht_entries_eight(const uint16_t *grid, const uint16_t *index) {
+    __m128i x = _mm_cvtsi32_si128(grid[index[0]]);
+    x = _mm_insert_epi16(x, grid[index[1]], 1);
+    x = _mm_insert_epi16(x, grid[index[2]], 2);
+    x = _mm_insert_epi16(x, grid[index[3]], 3);
+    x = _mm_insert_epi16(x, grid[index[4]], 4);
+    x = _mm_insert_epi16(x, grid[index[5]], 5);
+    x = _mm_insert_epi16(x, grid[index[6]], 6);
+    return _mm_insert_epi16(x, grid[index[7]], 7);
+}
+#endif
 
 #endif

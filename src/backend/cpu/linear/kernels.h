@@ -150,6 +150,11 @@ typedef void ht_stream_fn(const uint8_t *w, size_t row_bytes, const struct ht_ti
 // Streams that take codes in another order than that of weights bring a token's numbers in theirs,
 // so many at a time. Where K has more they do it again for every `lanes` rows.
 #define HT_IN_ORDER 16384
+// How many they do it for at weight k of n_k, with rows of part `part`; 0: they are in order.
+static inline uint32_t ht_to_order(uint32_t k, uint32_t n_k, uint32_t part) {
+    if (k % HT_IN_ORDER != 0 || (part > 0 && n_k <= HT_IN_ORDER)) return 0;
+    return n_k - k < HT_IN_ORDER ? n_k - k : HT_IN_ORDER;
+}
 
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);

@@ -51,9 +51,8 @@ INLINE void stream_bits(const uint32_t f, const uint8_t *w, size_t row_bytes,
         struct asker asker = asker_of(w, row_bytes, n_bytes, part, 1, true, t);
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += s.unit, rows_advance(&rows, s.unit_bytes)) {
-            const uint32_t left = t->n_k - k;
-            if (k % HT_IN_ORDER == 0 && (part == 0 || t->n_k > HT_IN_ORDER))
-                order_bits(f, act, left < HT_IN_ORDER ? left : HT_IN_ORDER, q);
+            const uint32_t n_order = ht_to_order(k, t->n_k, part);
+            if (n_order > 0) order_bits(f, act, n_order, q);
             vi word[4];
             load16(&rows, 2, word);
             const vf scale = half_rows(&rows, 0), back = back_of(scale);

@@ -33,13 +33,17 @@ INLINE vf fold(vf y, vi isum, vf scale, vf back, float a_scale) {
     return fma_add(scaled_sum(isum, scale, back), splat(a_scale), y);
 }
 
-// The sum's start for codes of this format: minus offset times the sum of q, from a bias, which has
-// 128 times it.
+// The start of a sum whose codes stand 128 >> shift too high: minus that times the sum of q, from a
+// bias, which has 128 times it.
+INLINE vi start_above(int32_t bias, const int shift) {
+    return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));
+}
+
+// The sum's start for codes of this format.
 INLINE vi start(const uint32_t f, int32_t bias, const int up) {
     const int offset = shape_of(f).offset << up;
     if (!offset) return splat_int(HT_SHIFTED);
-    const int shift = __builtin_ctz(128u / (unsigned)offset);
-    return splat_int((bias >> shift) + (HT_SHIFTED - (HT_SHIFTED >> shift)));
+    return start_above(bias, __builtin_ctz(128u / (unsigned)offset));
 }
 
 // How many steps of four products of 127 by a format's codes, unsigned, fit in 16 bits, two by two

@@ -61,19 +61,8 @@ INLINE void indices_8(enum ht_format f, const vi *raw, uint32_t g, vi *index) {
 // Sixteen indices in order, to the entries they stand for: on the processor's scalar side, which
 // has time while others multiply.
 INLINE vi look_up_16(const uint16_t *grid, const uint16_t *index) {
-    __m128i x[2];
-    UNROLL(2)
-    for (int i = 0; i < 2; i++, index += 8) {
-        x[i] = _mm_cvtsi32_si128(grid[index[0]]);
-        x[i] = _mm_insert_epi16(x[i], grid[index[1]], 1);
-        x[i] = _mm_insert_epi16(x[i], grid[index[2]], 2);
-        x[i] = _mm_insert_epi16(x[i], grid[index[3]], 3);
-        x[i] = _mm_insert_epi16(x[i], grid[index[4]], 4);
-        x[i] = _mm_insert_epi16(x[i], grid[index[5]], 5);
-        x[i] = _mm_insert_epi16(x[i], grid[index[6]], 6);
-        x[i] = _mm_insert_epi16(x[i], grid[index[7]], 7);
-    }
-    return (vi)_mm256_inserti128_si256(_mm256_castsi128_si256(x[0]), x[1], 1);
+    const __m256i first = _mm256_castsi128_si256(ht_entries_eight(grid, index));
+    return (vi)_mm256_inserti128_si256(first, ht_entries_eight(grid, index + 8), 1);
 }
 
 // What stands for the signs of half h of a group, in place: those of even weights of eight in the
@@ -144,9 +133,8 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
         const uint8_t *ahead = t->ahead + LANES * part * t->ahead_stride;
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += 256, rows_advance(&rows, block_bytes)) {
-            const uint32_t left = t->n_k - k;
-            if (k % HT_IN_ORDER == 0 && (part == 0 || t->n_k > HT_IN_ORDER))
-                order_pairs(act, left < HT_IN_ORDER ? left : HT_IN_ORDER, q);
+            const uint32_t n_order = ht_to_order(k, t->n_k, part);
+            if (n_order > 0) order_pairs(act, n_order, q);
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&rows, e->load[i], raw + 4 * i);
             const vf d = block_d(f, raw, &rows) * splat(e->factor);
             for (uint32_t g = 0; g < 8; g++, act++) {
@@ -160,15 +148,13 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
                 UNROLL(4)
                 for (uint32_t i = 0; i < 16 / n; i++)
                     word[i] = look_up_16(e->grid, (const uint16_t *)(index + i));
-                const int32_t up = HT_SHIFTED - (HT_SHIFTED >> shift);
-                const int32_t begin = two ? act->bias_half[0] : act->bias;
-                vi sum = splat_int((begin >> shift) + up);
+                vi sum = start_above(two ? act->bias_half[0] : act->bias, shift);
                 sum = half_products(n, small, table, word, signs, 0, p, sum);
                 const vf scale = scaled(d, 2 * group_scale(f, raw, two ? 2 * g : g) + 1);
                 vf both;
                 if (two) {
                     both = scaled_sum(sum, scale, back_of(scale));
-                    sum = splat_int((act->bias_half[1] >> shift) + up);
+                    sum = start_above(act->bias_half[1], shift);
                 }
                 sum = half_products(n, small, table, word, signs, 1, p + 16, sum);
                 if (two)
