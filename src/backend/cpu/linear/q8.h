@@ -18,9 +18,8 @@
 //   SMALL_TOKENS          tokens of tiles of codes of 0 .. 127, if not TILE_TOKENS
 //   TILE_PARTS            parts of K with a scale each that it multiplies side by side: 1 (the
 //                         default) or 2
-//   DOT4_BY_LANE          1: tiles load eight codes of activations at once (codes8, load_codes8()),
-//                         and multiply by the first and the second word of them (dot4_first(),
-//                         dot4_second()), instead of by dot4() of a word in all lanes (default 0)
+//   DOT4_BY_LANE          1: products are by dot4_lane(acc, code, q, c), of word c of the codes at
+//                         q, instead of by dot4() of that word in all lanes (default 0)
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied at once without a panel (at most
 //                         HT_STREAM_TOKENS); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K

@@ -63,11 +63,11 @@ INLINE void stream_bits(const uint32_t f, const uint8_t *w, size_t row_bytes,
                 ask(&asker, LANES * s.unit_bytes, g, s.unit / 32);
                 UNROLL(8)
                 for (uint32_t c = 0; c < 8; c++) {
-                    const vi code = bits_codes(f, word, g, (int)c), four = broadcast4(p + 4 * c);
+                    const vi code = bits_codes(f, word, g, (int)c);
                     if (SMALL_PAIRS)
-                        add_small(&sum, &pairs, code, four, c, 8);
+                        add_small(&sum, &pairs, code, broadcast4(p + 4 * c), c, 8);
                     else
-                        sum = dot4_small(sum, code, four);
+                        sum = dot4_word(sum, code, p, c, true);
                 }
                 y = fold(y, sum, scale, back, act->scale);
             }

@@ -30,8 +30,8 @@ struct group_codes {
 // Codes of weights 8 i ..; sum: of their half.
 INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *sum) {
     if (to->q) {
-        *sum = dot4(*sum, x[0], broadcast4(to->q + 8 * i));
-        *sum = dot4(*sum, x[1], broadcast4(to->q + 8 * i + 4));
+        *sum = dot4_word(*sum, x[0], to->q, 2 * i, false);
+        *sum = dot4_word(*sum, x[1], to->q, 2 * i + 1, false);
         return;
     }
     if (NEGATIVES && to->count) *sum = count_negatives(count_negatives(*sum, x[0]), x[1]);

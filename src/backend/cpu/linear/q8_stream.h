@@ -58,12 +58,12 @@ INLINE void stream_block(const uint32_t f, const uint32_t n, const vi *r, const 
         ask(asker, LANES * s.unit_bytes * 32 / s.unit, 8 * b + c, 8 * n_batches);
         UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
-            vi q = broadcast4(act_of(act, stride, i)->q + c * 4);
+            const int8_t *q = act_of(act, stride, i)->q;
             vi *to = &sum[i][second_up > 0 ? c / 4 : c % n_chains];
             if (n_small > 0)
-                add_small(to, &pairs[i], code, q, c, n_small);
+                add_small(to, &pairs[i], code, broadcast4(q + 4 * c), c, n_small);
             else
-                *to = small ? dot4_small(*to, code, q) : dot4(*to, code, q);
+                *to = dot4_word(*to, code, q, c, small);
 #if ASK_BY_ADDRESS
             // gcc would put the products off until all lines are asked for.
             __asm__ volatile("" : "+v"(*to));
@@ -127,11 +127,12 @@ INLINE void stream_halves(const uint32_t f, const uint32_t n, const struct rows 
                 if (c == 0) ask(asker, n_bytes, parts * h + 1 + j, 2 * parts);
                 UNROLL(3)
                 for (uint32_t i = 0; i < n; i++) {
-                    vi q = broadcast4(act_of(block, stride, i)->q + h * 16 + c * 4);
+                    const int8_t *q = act_of(block, stride, i)->q + h * 16;
                     if (SMALL_PAIRS)
-                        add_small(&sum[i], &pairs[i], code, q, c, small_steps(f));
+                        add_small(&sum[i], &pairs[i], code, broadcast4(q + 4 * c), c,
+                                  small_steps(f));
                     else
-                        sum[i] = dot4_small(sum[i], code, q);
+                        sum[i] = dot4_word(sum[i], code, q, c, true);
                 }
             }
             const vf back = back_of(scale[2 * j]);
@@ -163,10 +164,8 @@ INLINE void last_blocks(const uint32_t f, uint32_t n_blocks, struct rows *w, con
             float *y = to + i * t->to_stride;
             vi sum = start(f, a->bias, standing(f, 0));
             UNROLL(8)
-            for (uint32_t c = 0; c < 8; c++) {
-                vi q = broadcast4(a->q + 4 * c);
-                sum = shape_of(f).offset > 0 ? dot4_small(sum, code[c], q) : dot4(sum, code[c], q);
-            }
+            for (uint32_t c = 0; c < 8; c++)
+                sum = dot4_word(sum, code[c], a->q, c, shape_of(f).offset > 0);
             store_floats(y, fold(load_floats(y), sum, scale, back_of(scale), a->scale));
         }
         rows_advance(w, shape_of(f).unit_bytes);

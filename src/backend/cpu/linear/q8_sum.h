@@ -5,10 +5,25 @@
 
 #include "backend/cpu/linear/rows.h"
 
+#ifndef DOT4_BY_LANE
+#define DOT4_BY_LANE 0
+#endif
+
 INLINE vi broadcast4(const int8_t *q) {
     int32_t v;
     __builtin_memcpy(&v, q, 4);
     return splat_int(v);
+}
+
+// acc + code . word c of q; small: codes are 0 .. 127.
+INLINE vi dot4_word(vi acc, vi code, const int8_t *q, const uint32_t c, const bool small) {
+#if DOT4_BY_LANE
+    (void)small;
+    return dot4_lane(acc, code, q, c);
+#else
+    const vi four = broadcast4(q + 4 * c);
+    return small ? dot4_small(acc, code, four) : dot4(acc, code, four);
+#endif
 }
 
 // The terms of linear.h. A block's sum times its scale, or the first half's of one whose halves

@@ -29,9 +29,6 @@ INLINE void tile(const uint32_t n, const uint32_t group, const enum kind kind, i
 #ifndef TILE_PARTS
 #define TILE_PARTS 1
 #endif
-#ifndef DOT4_BY_LANE
-#define DOT4_BY_LANE 0
-#endif
 // Whether whole tiles with activations far away have a loop of their own, which is worth its size
 // to the largest tiles alone.
 #define TWO_LOOPS (TILE_PARTS > 1)
@@ -173,31 +170,6 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
             }
         }
     }
-#if DOT4_BY_LANE
-    (void)n_steps, (void)small, (void)signs;
-    UNROLL(4)
-    for (uint32_t c = 0; c < group / 4; c += 2) {
-        UNROLL(2)
-        for (uint32_t p = 0; p < n_parts; p++) {
-            vi w[2][TILE_VECTORS];
-            UNROLL(4)
-            for (int v = 0; v < TILE_VECTORS; v++) {
-                w[0][v] = code_at(at, n_parts, p, group / 4, c, v);
-                w[1][v] = code_at(at, n_parts, p, group / 4, c + 1, v);
-            }
-            UNROLL(6)
-            for (uint32_t i = 0; i < n; i++) {
-                const struct ht_act_q8 *a = block_at(at, i, p / of);
-                codes8 q = load_codes8(a->q + (half + p % of) * 16 + c * 4);
-                vi *sum = s[p][i];
-                UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) sum[v] = dot4_first(sum[v], w[0][v], q);
-                UNROLL(4)
-                for (int v = 0; v < TILE_VECTORS; v++) sum[v] = dot4_second(sum[v], w[1][v], q);
-            }
-        }
-    }
-#else
     vi pairs[TILE_PARTS][TILE_TOKENS][TILE_VECTORS];
     UNROLL(8)
     for (uint32_t c = 0; c < group / 4; c++) {
@@ -212,7 +184,9 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
             UNROLL(6)
             for (uint32_t i = 0; i < n; i++) {
                 const struct ht_act_q8 *a = block_at(at, i, p / of);
-                vi q = broadcast4(a->q + (half + p % of) * 16 + c * 4), *sum = s[p][i];
+                const int8_t *codes = a->q + (half + p % of) * 16;
+                const vi q = broadcast4(codes + 4 * c);
+                vi *sum = s[p][i];
                 UNROLL(4)
                 for (int v = 0; v < TILE_VECTORS; v++) {
                     if (small)
@@ -220,12 +194,11 @@ INLINE void tile_parts(const uint32_t n, const uint32_t group, const enum kind k
                     else if (signs)
                         sum[v] = dot4_small(sum[v], w[v], q ^ mask[v]);
                     else
-                        sum[v] = has_min ? dot4_small(sum[v], w[v], q) : dot4(sum[v], w[v], q);
+                        sum[v] = dot4_word(sum[v], w[v], codes, c, has_min);
                 }
             }
         }
     }
-#endif
     UNROLL(2)
     for (uint32_t p = 0; p < n_parts; p++)
         fold_part(n, group, kind, at, p, half + p % of, s[p], first, y);

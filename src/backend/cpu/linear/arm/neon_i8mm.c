@@ -2,19 +2,14 @@
 // The linear kernels of the level neon_i8mm: smmla multiplies two rows by two tokens, eight weights
 // at a time; streams add four products a lane by sdot. BF16 runs the f32 kernels of every AArch64
 // level (docs/kernels.md says why). No state; any thread.
+#include "backend/cpu/linear/arm/dot_lane.h"
 #include "backend/cpu/linear/arm/float.h"
-#include "backend/cpu/linear/arm/vec_neon.h"
 
 #define CODES_SIGNED  1
 #define TILE_ROWS     8
 #define TILE_TOKENS   6
 #define STREAM_TOKENS 4
 #define OWN_TILE      1
-
-INLINE vi dot4(vi acc, vi code, vi q) {
-    return (vi)vdotq_s32((int32x4_t)acc, (int8x16_t)code, (int8x16_t)q);
-}
-#define dot4_small dot4
 
 // Eight weights of a row lie together: of each four rows, two in the first 128 bytes of the panel's
 // 256 and two in the second.
