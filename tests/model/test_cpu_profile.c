@@ -4,7 +4,6 @@
 // times, or neither, and a failing allocation.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "alloc_mem.h"
 #include "cmocka_all.h"
@@ -29,11 +28,7 @@ struct fixture {
 static void fixture_open(struct fixture *f, const char *arch, int n_threads) {
     struct hearth_error err;
     struct ht_backend_options o = {.n_threads = n_threads};
-    const char *path = tiny_path("profile.gguf");
-    tiny_write(path, arch, NULL);
-    if (ht_gguf_open(path, &f->g, &err) || ht_model_load(f->g, NULL, &f->m, &err))
-        fail_msg("%s: %s", arch, err.message);
-    unlink(path);
+    tiny_open(arch, NULL, NULL, &f->g, &f->m);
     f->plan = ht_model_plan(f->m);
     if (ht_backend_cpu.open(&o, &f->b, &err) ||
         ht_backend_cpu.prepare(f->b, f->plan, &limits, &f->p, &err))

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/exec.h"
 #include "backend/cpu/features.h"
@@ -141,10 +140,7 @@ static void check_mix(const struct mix *m) {
     struct hearth_error err;
     struct ht_gguf *file;
     struct ht_model *model;
-    const char *path = tiny_path("mixed");
-    tiny_write(path, m->arch, NULL);
-    if (ht_gguf_open(path, &file, &err) || ht_model_load(file, NULL, &model, &err))
-        fail_msg("%s", err.message);
+    tiny_open(m->arch, NULL, NULL, &file, &model);
     struct ht_plan plan = *ht_model_plan(model);
     struct ht_weight *weights = mixed_weights(&plan, m);
     const struct ht_weight *before = plan.weights;
@@ -168,7 +164,6 @@ static void check_mix(const struct mix *m) {
     free(exact);
     ht_model_free(model);
     ht_gguf_close(file);
-    unlink(path);
 }
 
 static void test_mixes(void **state) {
@@ -193,13 +188,7 @@ struct pair {
 };
 
 static void load(struct pair *p, int i, const char *arch, const struct tiny_edit *edits) {
-    struct hearth_error err;
-    const char *path = tiny_path("pair");
-    tiny_write(path, arch, edits);
-    if (ht_gguf_open(path, &p->file[i], &err) ||
-        ht_model_load(p->file[i], NULL, &p->model[i], &err))
-        fail_msg("%s", err.message);
-    unlink(path);
+    tiny_open(arch, edits, NULL, &p->file[i], &p->model[i]);
     p->plan[i] = *ht_model_plan(p->model[i]);
 }
 

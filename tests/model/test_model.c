@@ -365,12 +365,7 @@ struct loaded {
 static struct loaded load(const char *arch, const struct tiny_edit *edits,
                           const struct hearth_log *log) {
     struct loaded l = {0};
-    struct hearth_error err;
-    const char *path = tiny_path("good");
-    tiny_write(path, arch, edits);
-    if (ht_gguf_open(path, &l.g, &err)) fail_msg("%s", err.message);
-    if (ht_model_load(l.g, log, &l.m, &err)) fail_msg("%s", err.message);
-    unlink(path);
+    tiny_open(arch, edits, log, &l.g, &l.m);
     return l;
 }
 

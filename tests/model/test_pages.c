@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/features.h"
 #include "golden.h"
@@ -49,18 +48,13 @@ static void open_model(struct model *m, uint32_t head_dim) {
         {TINY_U32, "llama.attention.key_length", .u = head_dim},
         {TINY_U32, "llama.attention.value_length", .u = head_dim}};
     char names[4 * N_LAYERS][64];
-    struct hearth_error err;
-    const char *path = tiny_path("pages");
     for (int i = 0; i < 4 * N_LAYERS; i++) {
         uint64_t width = (uint64_t)(i % 4 % 3 == 0 ? N_HEADS : N_KV) * head_dim;
         snprintf(names[i], sizeof names[i], "blk.%d.%s.weight", i / 4, tensors[i % 4]);
         edits[2 + i] = (struct tiny_edit){TINY_SHAPE, names[i], .n_dims = 2, .ne = {DIM, width}};
         if (i % 4 == 3) edits[2 + i].ne[0] = width, edits[2 + i].ne[1] = DIM;
     }
-    tiny_write(path, "llama", edits);
-    if (ht_gguf_open(path, &m->file, &err) || ht_model_load(m->file, NULL, &m->model, &err))
-        fail_msg("%s", err.message);
-    unlink(path);
+    tiny_open("llama", edits, NULL, &m->file, &m->model);
     m->plan = *ht_model_plan(m->model);
     float *x = m->data, *stop = x + sizeof m->data / sizeof *x;
     for (uint32_t i = 0; i < m->plan.n_weights; i++) {

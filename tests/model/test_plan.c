@@ -31,12 +31,7 @@ static void *duplicate(const void *data, size_t n, size_t size) {
 }
 
 static void open_copy(struct copy *c, const char *arch) {
-    struct hearth_error err;
-    const char *path = tiny_path("plan");
-    tiny_write(path, arch, NULL);
-    if (ht_gguf_open(path, &c->g, &err)) fail_msg("%s", err.message);
-    if (ht_model_load(c->g, NULL, &c->m, &err)) fail_msg("%s", err.message);
-    unlink(path);
+    tiny_open(arch, NULL, NULL, &c->g, &c->m);
     c->p = *ht_model_plan(c->m);
     c->p.tensors = c->tensors = duplicate(c->p.tensors, c->p.n_tensors, sizeof *c->tensors);
     c->p.weights = c->weights = duplicate(c->p.weights, c->p.n_weights, sizeof *c->weights);

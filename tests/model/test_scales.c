@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/features.h"
 #include "golden.h"
@@ -61,16 +60,6 @@ static int edits_of(const struct scaled *s, struct edits *e) {
     if (strncmp(s->arch, "gpt2", 4) == 0) add_scale(e, -1, "position_embd", "scale", 1), n++;
     add_scale(e, 0, s->names[0], "input_scale", 1); // which changes nothing
     return n;
-}
-
-static void open_tiny(const char *arch, const struct tiny_edit *edits, struct ht_gguf **file,
-                      struct ht_model **model) {
-    struct hearth_error err;
-    const char *path = tiny_path("scales");
-    tiny_write(path, arch, edits);
-    if (ht_gguf_open(path, file, &err) || ht_model_load(*file, NULL, model, &err))
-        fail_msg("%s", err.message);
-    unlink(path);
 }
 
 // The same plan with scales multiplied in; each weight that had one has data of its own.
@@ -144,7 +133,7 @@ static void test_scales(void **state) {
         memset(&e, 0, sizeof e);
         int n = edits_of(&models[i], &e);
         print_message("%s, %d scales\n", models[i].arch, n);
-        open_tiny(models[i].arch, e.list, &file, &model);
+        tiny_open(models[i].arch, e.list, NULL, &file, &model);
         for (int t = 0; t < N_TOKENS; t++) tokens[t] = t * 37 % N_VOCAB;
         struct golden g = {.plan = ht_model_plan(model),
                            .tokens = tokens,
@@ -176,7 +165,7 @@ static void check_said(const char *arch, const struct tiny_edit *edits, uint64_t
     struct hearth_model_info info[2];
     struct ht_buf text;
     for (int i = 0; i < 2; i++) {
-        open_tiny(arch, i ? edits : NULL, &file[i], &model[i]);
+        tiny_open(arch, i ? edits : NULL, NULL, &file[i], &model[i]);
         ht_model_get_info(model[i], &info[i]);
     }
     assert_int_equal(info[1].n_params, info[0].n_params + n_more);

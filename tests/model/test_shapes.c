@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/features.h"
 #include "golden.h"
@@ -60,8 +59,6 @@ struct model {
 
 static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens, uint32_t window) {
     static struct edits e;
-    struct hearth_error err;
-    const char *path = tiny_path("shapes");
     memset(&e, 0, sizeof e);
     set(&e, s->arch, "attention.head_count", s->n_heads);
     set(&e, s->arch, "attention.head_count_kv", s->n_kv);
@@ -89,10 +86,7 @@ static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens
         reshape(&e, l, "attn_q_norm", s->head_dim, 0);
         reshape(&e, l, "attn_k_norm", s->head_dim, 0);
     }
-    tiny_write(path, s->arch, e.list);
-    if (ht_gguf_open(path, &m->file, &err) || ht_model_load(m->file, NULL, &m->model, &err))
-        fail_msg("%s", err.message);
-    unlink(path);
+    tiny_open(s->arch, e.list, NULL, &m->file, &m->model);
     int32_t *tokens = malloc(n_tokens * sizeof *tokens);
     assert_non_null(tokens);
     for (uint32_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)(i * 37 % N_VOCAB);

@@ -237,3 +237,13 @@ void tiny_write(const char *path, const char *arch, const struct tiny_edit *edit
     for (int i = 0; i < f->n_tensors; i++) free(f->tensors[i].data);
     free(f);
 }
+
+void tiny_open(const char *arch, const struct tiny_edit *edits, const struct hearth_log *log,
+               struct ht_gguf **file, struct ht_model **model) {
+    struct hearth_error err;
+    const char *path = tiny_path(arch);
+    tiny_write(path, arch, edits);
+    if (ht_gguf_open(path, file, &err) || ht_model_load(*file, log, model, &err))
+        fail_msg("%s: %s", arch, err.message);
+    unlink(path);
+}

@@ -6,6 +6,7 @@
 #define HT_TESTS_TINY_H
 
 #include "gguf/gguf.h"
+#include "model/model.h"
 
 enum tiny_edit_kind {
     TINY_END, // ends a list
@@ -40,5 +41,8 @@ extern const char *const tiny_archs[TINY_N_ARCHS];
 void tiny_write(const char *path, const char *arch, const struct tiny_edit *edits);
 // A path for a file of this process in the temporary folder; valid until the next call.
 const char *tiny_path(const char *name);
+// Such a model, opened, of a file that is gone again. log may be NULL. Fails the test on errors.
+void tiny_open(const char *arch, const struct tiny_edit *edits, const struct hearth_log *log,
+               struct ht_gguf **file, struct ht_model **model);
 
 #endif
