@@ -10,11 +10,7 @@
 // then lanes j and j + 8 are combined, then j and j + 4, j + 2, j + 1. So one zmm, two ymm or four
 // q registers do the same.
 //
-// Linear, f32 weights: y[o] = fma(w[o][k], x[k], y[o]) for k rising, from the bias or 0.
-//
-// Linear, quantised weights: activations are quantised per token in blocks of 32 along k (see
-// cpu/linear.h); from the bias or 0, for each block in order: isum = sum of products in int32
-// (exact); y = fma((float)isum * w_scale, a_scale, y).
+// Linear (cpu): as cpu/linear.h says.
 //
 // Norms: r = 1 / sqrt(sum_sq16(x) / n + eps), y = (x * r) * w; LayerNorm with d = x - sum16(x) / n
 // in the place of x, and y = fma(d * r, w, b) where it has a bias. Where sum_sq16 is not below

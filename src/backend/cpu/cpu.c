@@ -28,8 +28,12 @@ static enum hearth_status create_team(const struct ht_backend_options *o, struct
 
 static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht_backend **out,
                                    struct hearth_error *err) {
-    enum ht_cpu_level level = ht_cpu_best_level();
-    enum hearth_status st = o->level ? ht_cpu_level_parse(o->level, &level, err) : HEARTH_OK;
+    enum ht_cpu_level level;
+    enum hearth_status st = HEARTH_OK;
+    if (o->level)
+        st = ht_cpu_level_parse(o->level, &level, err);
+    else
+        level = ht_cpu_best_level();
     if (st != HEARTH_OK) return st;
     struct ht_backend *b = ht_calloc(1, sizeof *b);
     if (!b) return ht_fail_nomem(err, sizeof *b, "the cpu backend");

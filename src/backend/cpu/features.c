@@ -47,8 +47,10 @@ static bool has_avx_vnni(void) {
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 4);
 }
 
-// Linux keeps 8 KB of tiles for threads that use them, and wants to be asked first: of the whole
-// process, as often as one likes (Documentation/arch/x86/xstate.rst).
+// Linux keeps 8 KB of tiles for threads that use them, and wants to be asked first, as often as one
+// likes. What it allows it allows the whole process for good, which from then on may have no signal
+// stacks too small for tiles (Documentation/arch/x86/xstate.rst); so nobody asks who has no use for
+// the level.
 static bool may_use_tiles(uint64_t saved) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILE_DATA = 18 };
@@ -60,7 +62,7 @@ static bool may_use_tiles(uint64_t saved) {
 #endif
 }
 
-static enum ht_cpu_level highest_level(void) {
+static enum ht_cpu_level highest_level(bool with_tiles) {
     uint32_t a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return HT_CPU_SCALAR;
     bool osxsave = has(c, 27), avx = has(c, 28), fma = has(c, 12), f16c = has(c, 29);
@@ -78,7 +80,7 @@ static enum ht_cpu_level highest_level(void) {
     if (!has(c7, 11)) return HT_CPU_AVX512;                    // VNNI
     if (!has(a71, 5) || !has(c7, 1)) return HT_CPU_AVX512VNNI; // BF16, VBMI
     bool amx = has(d7, 22) && has(d7, 24) && has(d7, 25);      // BF16, TILE, INT8
-    return amx && may_use_tiles(saved) ? HT_CPU_AMX : HT_CPU_AVX512BF16;
+    return amx && with_tiles && may_use_tiles(saved) ? HT_CPU_AMX : HT_CPU_AVX512BF16;
 }
 
 static bool made_by(const char *maker) {
@@ -97,7 +99,7 @@ bool ht_cpu_wide_units(void) {
 
 bool ht_cpu_vbmi(void) {
     uint32_t a, b, c, d;
-    return highest_level() >= HT_CPU_AVX512VNNI && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+    return highest_level(false) >= HT_CPU_AVX512VNNI && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
            has(c, 1);
 }
 
@@ -106,18 +108,18 @@ bool ht_cpu_amd(void) {
 }
 
 bool ht_cpu_amd_512(void) {
-    return ht_cpu_amd() && highest_level() >= HT_CPU_AVX512;
+    return ht_cpu_amd() && highest_level(false) >= HT_CPU_AVX512;
 }
 
 // avx512bf16 multiplies BF16 by vdpbf16ps, which on Intel's processors takes two cycles (Emerald
 // Rapids: 89 GMAC/s of two threads; by f32 179), and asks the memory in the order that suits AMD's.
 enum ht_cpu_level ht_cpu_best_level(void) {
-    enum ht_cpu_level l = highest_level();
+    enum ht_cpu_level l = highest_level(true);
     return l == HT_CPU_AVX512BF16 && made_by("GenuineIntel") ? HT_CPU_AVX512VNNI : l;
 }
 
 bool ht_cpu_level_usable(enum ht_cpu_level l) {
-    if (l < HT_CPU_SCALAR || l > HT_CPU_AMX || l > highest_level()) return false;
+    if (l < HT_CPU_SCALAR || l > HT_CPU_AMX || l > highest_level(l == HT_CPU_AMX)) return false;
     return l != HT_CPU_AVX2VNNI || has_avx_vnni();
 }
 
@@ -176,23 +178,22 @@ const char *ht_cpu_level_name(enum ht_cpu_level l) {
 
 enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,
                                       struct hearth_error *err) {
-    char list[128] = "", usable[128] = "";
-    int found = -1;
-    for (int l = 0; l < HT_CPU_N_LEVELS; l++) {
-        if (strcmp(name, level_names[l]) == 0) found = l;
-        if (l > 0) strcat(list, ", ");
-        strcat(list, level_names[l]);
-        if (!ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
-        if (usable[0]) strcat(usable, ", ");
-        strcat(usable, level_names[l]);
-    }
-    if (found >= 0 && !ht_cpu_level_usable((enum ht_cpu_level)found))
-        return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "CPU level \"%s\" cannot run on this machine, which has: %s", name, usable);
-    if (found >= 0) {
+    char list[128] = "";
+    int found = 0;
+    while (found < HT_CPU_N_LEVELS && strcmp(name, level_names[found]) != 0) found++;
+    const bool known = found < HT_CPU_N_LEVELS;
+    if (known && ht_cpu_level_usable((enum ht_cpu_level)found)) {
         *out = (enum ht_cpu_level)found;
         return HEARTH_OK;
     }
+    for (int l = 0; l < HT_CPU_N_LEVELS; l++) { // all, or those that there are here
+        if (known && !ht_cpu_level_usable((enum ht_cpu_level)l)) continue;
+        if (list[0]) strcat(list, ", ");
+        strcat(list, level_names[l]);
+    }
+    if (known)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "CPU level \"%s\" cannot run on this machine, which has: %s", name, list);
     return ht_fail(err, HEARTH_E_ARG, "no CPU level is called \"%.40s\"; there are: %s", name,
                    list);
 }

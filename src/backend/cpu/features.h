@@ -21,9 +21,10 @@ enum ht_cpu_level {
 };
 
 // Of this machine: the highest usable one, but where AVX-512 BF16 is Intel's and there is no AMX,
-// avx512vnni, which is faster there (features.c).
+// avx512vnni, which is faster there (features.c). Where it is amx, the system has then been asked
+// to allow it, for the whole process.
 enum ht_cpu_level ht_cpu_best_level(void);
-bool ht_cpu_level_usable(enum ht_cpu_level l); // on this machine
+bool ht_cpu_level_usable(enum ht_cpu_level l); // on this machine; amx: asks the system likewise
 // Whether AVX-512 runs on AMD's units of 512 bits (Zen 5), not on halves of them (Zen 4): the same
 // level and the same bits, but other kernels are the fastest.
 bool ht_cpu_wide_units(void);
