@@ -83,6 +83,8 @@ struct progress {
 void progress_begin(struct progress *p, const char *what, const char *unit);
 void progress_set(struct progress *p, uint64_t done, uint64_t total);
 void progress_end(struct progress *p); // erases the line; may be called twice
+const char *progress_erase(void); // what to print in front of another line: where there is one to
+                                  // erase, what erases it
 
 // ---- SIGINT: the first cancels the request, the second ends the program
 

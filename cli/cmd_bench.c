@@ -421,26 +421,31 @@ static int measure_ceilings(struct bench *b, const struct hearth_engine_options 
     return EXIT_FINE;
 }
 
-static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool first) {
-    struct hearth_engine_options o;
-    uint32_t depth = largest(l->depth), most = largest(l->prompt), n = largest(l->generate);
-    engine_options(b->a, &o);
-    o.n_seqs = (uint32_t)seqs;
-    o.prefault = true; // what is measured is passes, not the system that hands out memory
-    // The first sequences generate while the last ones still read their depth.
-    uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o.n_batch * 2;
-    uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
-    if (!o.n_ctx) o.n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
-    if (most && o.n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
-    if (n && o.n_ctx <= (uint64_t)(depth ? depth : 1) + n) return no_place_for(n, depth);
-    if (o.n_ctx < WARM_UP_CTX) o.n_ctx = WARM_UP_CTX;
+// What an engine for so many sequences is to be. Refuses what it could not be.
+static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
+                          struct hearth_engine_options *o) {
     struct hearth_memory memory;
     struct hearth_error err = {HEARTH_OK, ""};
-    if (o.repack) {
-        if (hearth_memory_plan(b->model, &o, &memory, &err)) return fail_error(&err);
-        b->repacked_bytes = memory.packed;
-    }
-    int code = create_engine(b->model, &o, &b->engine);
+    uint32_t depth = largest(l->depth), most = largest(l->prompt), n = largest(l->generate);
+    engine_options(b->a, o);
+    o->n_seqs = (uint32_t)seqs;
+    o->prefault = true; // what is measured is passes, not the system that hands out memory
+    // The first sequences generate while the last ones still read their depth.
+    uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o->n_batch * 2;
+    uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
+    if (!o->n_ctx) o->n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
+    if (most && o->n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
+    if (n && o->n_ctx <= (uint64_t)(depth ? depth : 1) + n) return no_place_for(n, depth);
+    if (o->n_ctx < WARM_UP_CTX) o->n_ctx = WARM_UP_CTX;
+    if (hearth_memory_plan(b->model, o, &memory, &err)) return fail_error(&err);
+    if (o->repack) b->repacked_bytes = memory.packed;
+    return EXIT_FINE;
+}
+
+static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool first) {
+    struct hearth_engine_options o;
+    int code = choose_options(b, l, seqs, &o);
+    if (!code) code = create_engine(b->model, &o, &b->engine);
     if (code) return code;
     if (first) code = measure_ceilings(b, &o);
     if (first && !code) bench_print_head(b);
@@ -456,6 +461,11 @@ static int bench_model(struct bench *b, const struct lists *l) {
         return fail_usage("--prompt 0 and --generate 0 leave nothing to measure");
     hearth_model_get_info(b->model, &b->info);
     b->pass_bytes = weight_bytes(b);
+    for (size_t i = 0; i < l->seqs->n && !code; i++) {
+        struct hearth_engine_options o; // all of them, before minutes are spent on the first
+        code = choose_options(b, l, l->seqs->items[i], &o);
+    }
+    if (code) return code;
     interrupt_begin(&b->interrupt);
     for (size_t i = 0; i < l->seqs->n && !code; i++) {
         code = run_seqs(b, l, l->seqs->items[i], i == 0);

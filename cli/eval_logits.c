@@ -27,8 +27,9 @@ struct eval {
     uint32_t next;         // position that comes next
     double error, norm;    // sum((a-b)^2), sum(b^2)
     double max_error;
-    double nll;                // of tokens[1..], natural logarithm
-    bool write_failed, broken; // logits that are no numbers
+    double nll;      // of tokens[1..], natural logarithm
+    int write_error; // errno, or 0
+    bool broken;     // logits that are no numbers
     struct progress progress;
     struct interrupt interrupt;
 };
@@ -62,7 +63,7 @@ static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *
     if (pos != e->next || pos >= e->n_tokens || n_vocab != e->n_vocab) return false;
     e->next++;
     if (e->out && fwrite(logits, sizeof(float), (size_t)n_vocab, e->out) != (size_t)n_vocab) {
-        e->write_failed = true;
+        e->write_error = errno ? errno : EIO;
         return false;
     }
     if (e->reference.data) compare(e, pos, logits);
@@ -136,7 +137,9 @@ static int run_all(struct eval *e) {
     interrupt_watch(&e->interrupt, NULL);
     if (code) return code;
     if (atomic_load(&e->interrupt.hit)) return EXIT_INTERRUPTED;
-    if (e->write_failed) return fail("%s: cannot be written: %s", e->a->logits, strerror(errno));
+    if (e->write_error) {
+        return fail("%s: cannot be written: %s", e->a->logits, strerror(e->write_error));
+    }
     if (hearth_request_finish(r) == HEARTH_FINISH_ERROR && hearth_request_error(r, &err)) {
         return fail_error(&err);
     }

@@ -42,7 +42,7 @@ const char *clean_text(char buf[CLEAN_BYTES], const char *text) {
 static void print_line(const char *fmt, va_list ap) {
     char line[6000], clean[CLEAN_BYTES]; // a path has 4096 bytes at most
     vsnprintf(line, sizeof(line), fmt, ap);
-    fprintf(stderr, "hearth: %s\n", clean_text(clean, line));
+    fprintf(stderr, "%shearth: %s\n", progress_erase(), clean_text(clean, line));
 }
 
 int fail(const char *fmt, ...) {
@@ -76,9 +76,9 @@ int fail_error(const struct hearth_error *err) {
 void log_line(void *user, enum hearth_log_level level, const char *line) {
     const struct args *a = user;
     if (level == HEARTH_LOG_WARN) {
-        fprintf(stderr, "hearth: warning: %s\n", line);
+        fprintf(stderr, "%shearth: warning: %s\n", progress_erase(), line);
     } else if (a->verbose) {
-        fprintf(stderr, "hearth: %s\n", line);
+        fprintf(stderr, "%shearth: %s\n", progress_erase(), line);
     }
 }
 

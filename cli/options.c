@@ -4,6 +4,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +140,8 @@ static bool add_bias(const struct option *o, const char *text, struct biases *ou
     bool ok = end != text && *end == '=' && id >= 0 && id <= INT32_MAX;
     const char *number = ok ? end + 1 : text;
     double x = ok ? strtod(number, &end) : 0;
-    if (!ok || end == number || *end || isnan(x) || x == INFINITY) {
+    bool number_ok = ok && end != number && !*end && (x == -INFINITY || fabs(x) <= FLT_MAX);
+    if (!number_ok) {
         fail_usage("%s %s: a token id, '=' and a number were expected, like 42=-1.5 or 42=-inf",
                    o->name, text);
         return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The progress line: a thread that, once a second has passed, writes one line on stderr and
 // rewrites it four times a second until the work is done, then erases it. Only on a terminal; the
-// thread exists between begin and end alone.
+// thread exists between begin and end alone. Whoever writes another line meanwhile erases this one
+// first: what stands on the terminal is the process's, not a caller's, and so is `on_screen`.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,14 @@
 #include <unistd.h>
 
 #include "cli.h"
+
+#define ERASE "\r\x1b[K"
+
+static atomic_bool on_screen;
+
+const char *progress_erase(void) {
+    return atomic_exchange(&on_screen, false) ? ERASE : "";
+}
 
 static void print_progress(const struct progress *p, double seconds) {
     unsigned long long done = atomic_load(&p->done), total = atomic_load(&p->total);
@@ -25,12 +34,12 @@ static void print_progress(const struct progress *p, double seconds) {
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
     fprintf(stderr, "\r%.*s\x1b[K", known ? size.ws_col - 1 : (int)sizeof(line), line);
     fflush(stderr);
+    atomic_store(&on_screen, true);
 }
 
 static void *progress_main(void *arg) {
     struct progress *p = arg;
     double begin = now_s();
-    bool shown = false;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
@@ -38,13 +47,12 @@ static void *progress_main(void *arg) {
     while (!p->stop) {
         if (pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0) continue;
         print_progress(p, now_s() - begin);
-        shown = true;
         until.tv_nsec += 250000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
     }
     pthread_mutex_unlock(&p->lock);
-    if (shown) fputs("\r\x1b[K", stderr);
+    fputs(progress_erase(), stderr);
     return NULL;
 }
 

@@ -21,6 +21,9 @@ int ht_team_usable_cpus(void);
 
 // n_threads 0 means the default; at most HT_TEAM_MAX. Idle ones sleep.
 #define HT_TEAM_MAX 256
+// What a thread that the team made keeps of the memory: its stack, as far as kernels touch it, and
+// what the C library has for it. (20 KB were seen.)
+#define HT_TEAM_THREAD_BYTES (32u << 10)
 HT_MUST_CHECK enum hearth_status ht_team_create(int n_threads, struct ht_team **out,
                                                 struct hearth_error *err);
 // The same with one CPU a thread: thread i runs on cpus[i] and nowhere else; n_threads 0 means

@@ -61,10 +61,14 @@ enum hearth_status ht_engine_open_backend(const struct ht_engine_source *source,
 
 // ---- creation -----------------------------------------------------------------------------------
 
+uint32_t ht_engine_threads(const struct ht_backend_ops *ops, struct ht_backend *backend) {
+    struct ht_team *team = ops->team(backend);
+    return team ? (uint32_t)ht_team_size(team) : 1;
+}
+
 uint32_t ht_engine_sampler_threads(const struct ht_backend_ops *ops, struct ht_backend *backend,
                                    uint32_t n_seqs) {
-    struct ht_team *team = ops->team(backend);
-    uint32_t n = team ? (uint32_t)ht_team_size(team) : 1;
+    uint32_t n = ht_engine_threads(ops, backend);
     if (n > n_seqs) n = n_seqs;
     return n < HT_MAX_SAMPLER_THREADS ? n : HT_MAX_SAMPLER_THREADS;
 }

@@ -164,6 +164,8 @@ ht_engine_open_backend(const struct ht_engine_source *source, const struct heart
                        const struct ht_engine_tuning *tuning, const struct ht_backend_ops **ops,
                        struct ht_backend **backend, struct hearth_error *err);
 
+// Threads that compute, the caller of a step among them.
+uint32_t ht_engine_threads(const struct ht_backend_ops *ops, struct ht_backend *backend);
 // Threads that sample: of the team, no more than sequences.
 uint32_t ht_engine_sampler_threads(const struct ht_backend_ops *ops, struct ht_backend *backend,
                                    uint32_t n_seqs);

@@ -15,7 +15,8 @@
 #define MAX_SEQS  4096
 #define MAX_BATCH 65536
 
-// Code, shared libraries, stacks and the C library's own heap of a program such as `hearth`.
+// Code, shared libraries, the caller's stack and the C library's own heap of a program such as
+// `hearth`.
 #define PROGRAM_BYTES ((uint64_t)6 << 20)
 
 void ht_engine_options_default(struct hearth_engine_options *o) {
@@ -131,6 +132,7 @@ enum hearth_status ht_memory_of(const struct ht_engine_source *source,
     if (source->tokenizer) m.tokenizer = ht_tokenizer_bytes(source->tokenizer);
     m.other = plus(plus(b.other, source->model_bytes), PROGRAM_BYTES);
     m.other = plus(m.other, ht_engine_table_bytes(limits, n_seqs));
+    m.other = plus(m.other, (ht_engine_threads(ops, backend) - 1) * (uint64_t)HT_TEAM_THREAD_BYTES);
     m.total =
         plus(plus(plus(m.weights, m.packed), plus(m.kv, m.scratch)), plus(m.tokenizer, m.other));
     *out = m;

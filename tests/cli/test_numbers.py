@@ -302,6 +302,12 @@ class Quantize(WithModel):
                  for n in (16, 512)]
         self.assertLess(sizes[0], sizes[1])
 
+    def test_threads(self):
+        """What the stacks of threads take counts."""
+        sizes = [json.loads(self.ok("inspect", self.model, "--json", "--memory", "--threads", n))["memory"]["other"]
+                 for n in (1, 101)]
+        self.assertGreaterEqual(sizes[1] - sizes[0], 100 * 20000)
+
 
 class Bench(WithModel):
     def test_json(self):
@@ -416,6 +422,10 @@ class Bench(WithModel):
         code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 1, "--generate", 0, "--ctx", 2,
                                    "--reps", 1)
         self.assertEqual(code, 0, err)
+        # Refused before the first combination is measured, which could be.
+        code, out, err = tiny.hearth("bench", self.model, "--prompt", 4, "--generate", 2, "--seqs", "1,600", "--json")
+        self.assertEqual((code, out), (2, b""), err)
+        self.assertIn("n_seqs (600", err)
         code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
         self.assertEqual(code, 2, err)
         self.assertIn("nothing to measure", err)

@@ -101,6 +101,8 @@ class Refusals(unittest.TestCase):
             (["run", "--stop", ""], "--stop: some text was expected"),
             (["run", "--logit-bias", "5"], "a token id, '=' and a number"),
             (["run", "--logit-bias", "-1=2"], "a token id, '=' and a number"),
+            (["run", "--logit-bias", "5=1e39"], "a token id, '=' and a number"),  # infinite in 32 bits
+            (["run", "--logit-bias", "5=-1e39"], "a token id, '=' and a number"),
             (["run", "--temp", "1", "--temp", "2"], "--temp is given twice"),
             (["run", "-p", "a", "--prompt", "b"], "--prompt is given twice"),
             (["run", "--quiet=yes"], "--quiet takes no value"),
