@@ -24,6 +24,15 @@ class WithModel(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def await_handler(self, p):
+        """Until the program takes SIGINT itself: then its threads block it."""
+        while p.poll() is None:
+            with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+                blocked = int(re.search(r"SigBlk:\s*([0-9a-f]+)", f.read()).group(1), 16)
+            if blocked & 1 << (signal.SIGINT - 1):
+                return
+            time.sleep(0.01)
+
     def run_ok(self, *args, stdin=b""):
         code, out, err = tiny.hearth("run", self.model, *args, stdin=stdin)
         self.assertEqual(code, 0, err)
@@ -68,6 +77,15 @@ class Run(WithModel):
         code, _, err = tiny.hearth("run", self.model, "-p", "x", "--repack", "--cpu-level", "scalar")
         self.assertEqual(code, 1)
         self.assertIn("level scalar has no kernels for repacked weights", err)
+
+    def test_verbose(self):
+        """What the library logs, on standard error; the text is the same."""
+        out, err = self.run_ok("-p", "abc", "-n", 5, "--temp", 0)
+        self.assertNotIn("KV pages", err)
+        for option in ("-v", "--verbose"):
+            said = self.run_ok("-p", "abc", "-n", 5, "--temp", 0, option)
+            self.assertEqual(said[0], out)
+            self.assertRegex(said[1], r"hearth: cpu .* KV pages, .* memory: weights \d+")
 
     def test_seeds(self):
         a = self.run_ok("-p", "x", "-n", 30, "--seed", 1)[0]
@@ -163,7 +181,8 @@ class Run(WithModel):
             p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-f", f.name, "--ctx", "30000", "--batch", "16384",
                                   "--backend", "ref"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(2)
+            self.await_handler(p)
+            time.sleep(1)
             p.send_signal(signal.SIGINT)
             time.sleep(0.5)
             self.assertIsNone(p.poll())  # else the pass was too short to try it
@@ -221,7 +240,8 @@ class Run(WithModel):
             f.flush()
             p = subprocess.Popen([tiny.HEARTH, "run", self.model, "-f", f.name, "--ctx", "1000000"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(2)
+            self.await_handler(p)
+            time.sleep(1)
             p.send_signal(signal.SIGINT)
             _, err = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 130, err)
@@ -233,7 +253,8 @@ class Run(WithModel):
             f.flush()
             p = subprocess.Popen([tiny.HEARTH, "eval", self.model, "--file", f.name], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)
-            time.sleep(0.5)
+            self.await_handler(p)
+            time.sleep(0.2)
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out), (130, b""), err)

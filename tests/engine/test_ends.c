@@ -221,11 +221,60 @@ static void test_nothing_left(void **state) {
     }
 }
 
+// What an engine and its requests say of themselves.
+static void test_says(void **state) {
+    (void)state;
+    struct record r = {0};
+    struct hearth_error err;
+    struct hearth_request_options o;
+    struct hearth_engine_stats before, after;
+    struct hearth_request_stats of;
+    struct hearth_step_kind k;
+    struct hearth_ceilings c = {
+        .int8_macs_s = 8, .i16_macs_s = 4, .bf16_macs_s = 2, .f32_macs_s = 1};
+    hearth_engine *e = make_engine(2);
+    assert_int_equal(hearth_engine_n_ctx(e), 64);
+    assert_ptr_equal(hearth_engine_model(e), model);
+    assert_int_equal(strncmp(hearth_engine_device(e), "cpu ", 4), 0);
+    assert_non_null(strstr(hearth_engine_device(e), ", 1 thread"));
+    assert_false(hearth_engine_step_kind(e, 0, &k)); // nothing was counted
+    assert_int_equal(hearth_engine_profile(e, HEARTH_PROFILE_STEPS, &err), HEARTH_OK);
+    hearth_engine_get_stats(e, &before);
+    assert_true(before.n_passes == 0 && before.n_tokens == 0 && before.n_pages > 0);
+    assert_int_equal(before.n_pages_free, before.n_pages);
+    hearth_request_options_default(&o);
+    o.max_tokens = 3;
+    o.ignore_end = true;
+    submit(e, &r, &o);
+    hearth_request_get_stats(r.request, &of);
+    assert_true(of.n_prompt_tokens == 2 && of.n_generated_tokens == 0 && of.prompt_ns == 0);
+    run(e);
+    hearth_request_get_stats(r.request, &of);
+    assert_int_equal(of.n_prompt_tokens, 2);
+    assert_int_equal(of.n_generated_tokens, 3);
+    assert_true(of.prompt_ns > 0 && of.generation_ns > 0);
+    hearth_engine_get_stats(e, &after);
+    assert_int_equal(after.n_passes, 3); // the prompt, and two of the tokens
+    assert_int_equal(after.n_tokens, 4);
+    assert_true(after.pass_ns > 0);
+    double macs = 0;
+    size_t n = 0;
+    for (; hearth_engine_step_kind(e, n, &k); n++) {
+        assert_true(k.name[0] && (k.n_steps > 0 || k.macs == 0));
+        macs += k.macs;
+        double by = k.int8_load / 8 + k.i16_load / 4 + k.bf16_load / 2 + k.f32_load;
+        assert_true(hearth_ceilings_seconds(&c, &k) == by);
+    }
+    assert_true(n > 3 && macs > 0);
+    hearth_engine_destroy(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_cancelled_by_another),
         cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_says),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

@@ -2,6 +2,7 @@
 // What threads may do: cancel a request that another thread drives, and drive engines of their own
 // at the same time. Meant for the thread sanitizer; also a test without it.
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -30,20 +31,23 @@ static struct hearth_engine *make_engine(uint32_t n_ctx, uint32_t n_seqs) {
 struct shared {
     struct hearth_request *request;
     atomic_int n_events;
+    atomic_bool cancelled;
 };
 
 static bool on_event(void *user, const struct hearth_event *event) {
     struct shared *s = user;
     (void)event;
-    atomic_fetch_add(&s->n_events, 1);
+    if (atomic_fetch_add(&s->n_events, 1) >= 20) // else all would be over before a slow thread runs
+        while (!atomic_load(&s->cancelled)) sched_yield();
     return true;
 }
 
 static void *cancel_later(void *arg) {
     struct shared *s = arg;
-    while (atomic_load(&s->n_events) < 20) {}
+    while (atomic_load(&s->n_events) < 20) sched_yield();
     hearth_request *r = s->request;
     ht_request_cancel(r);
+    atomic_store(&s->cancelled, true);
     return NULL;
 }
 

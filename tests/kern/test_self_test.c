@@ -312,12 +312,22 @@ static void test_no_memory(void **state) {
     size_t n_failed = 99;
     uint64_t live = ht_test_alloc_get().n_live_bytes;
     if (ht_cpu_best_level() == HT_CPU_SCALAR) skip();
-    for (uint64_t n = 1; n <= 9; n++) {
+    const struct ht_self_test_tables none = {NULL, NULL}; // memory is all that it takes
+    for (uint64_t n = 1;; n++) {
         ht_test_alloc_fail_at(n);
-        assert_int_equal(ht_cpu_self_test(NULL, NULL, &n_failed, &err), HEARTH_E_NOMEM);
+        enum hearth_status st =
+            ht_self_test_level(ht_cpu_best_level(), &none, NULL, NULL, &n_failed, &err);
+        bool failed = ht_test_alloc_failed();
         ht_test_alloc_fail_at(0);
         assert_int_equal(ht_test_alloc_get().n_live_bytes, live);
+        assert_int_equal(st, failed ? HEARTH_E_NOMEM : HEARTH_OK);
+        if (failed) continue;
+        assert_true(n > 10);
+        break;
     }
+    ht_test_alloc_fail_at(1);
+    assert_int_equal(ht_cpu_self_test(NULL, NULL, &n_failed, &err), HEARTH_E_NOMEM);
+    ht_test_alloc_fail_at(0);
     assert_int_equal(n_failed, 99);
 }
 

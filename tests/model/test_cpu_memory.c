@@ -111,7 +111,7 @@ static void test_repacks(void **state) {
     golden_dir();
     struct golden g;
     golden_open("quants/qwen3.Q8_0", &g);
-    static const char *const levels[] = {"avx2", "avx2vnni", "avx512vnni"};
+    static const char *const levels[] = {"avx2", "avx2vnni", "avx512vnni", "avx512bf16", "amx"};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         struct ht_backend_options o = {.level = levels[i], .n_threads = 1};
         struct hearth_error err;

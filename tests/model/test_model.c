@@ -405,9 +405,11 @@ static void test_fused(void **state) {
     ht_model_get_info(s.m, &b);
     assert_int_equal(a.n_params, b.n_params);
     const struct ht_plan *p = ht_model_plan(l.m);
+    int n_fused = 0;
     for (uint32_t i = 0; i < p->n_steps; i++) {
         const struct ht_step *st = &p->steps[i];
         if (st->op != HT_OP_LINEAR || st->n_out != 3) continue;
+        n_fused++;
         const struct ht_gguf_tensor *t = ht_gguf_find_tensor(
             l.g, st->layer == 0 ? "blk.0.attn_qkv.weight" : "blk.1.attn_qkv.weight");
         assert_ptr_equal(p->weights[st->w[0]].data, t->data);
@@ -415,6 +417,7 @@ static void test_fused(void **state) {
         assert_ptr_equal(p->weights[st->w[2]].data, t->data + 48 * 32 * 4);
         assert_int_equal(p->weights[st->w[2]].ne[1], 16);
     }
+    assert_int_equal(n_fused, 2); // one a layer
     unload(&l);
     unload(&s);
 }

@@ -200,6 +200,8 @@ static void test_file(void **state) {
     assert_int_equal(hearth_file_open(NULL, &f, NULL), HEARTH_E_ARG);
     assert_int_equal(hearth_file_open_bytes("GGUF", 4, "four", &f, &err), HEARTH_E_FORMAT);
     assert_non_null(strstr(err.message, "four"));
+    assert_int_equal(hearth_file_open_bytes("GGUF", 4, NULL, &f, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "(memory)"));
     assert_null(f);
     hearth_file_close(NULL);
     write_meta();
@@ -676,6 +678,25 @@ static void test_builtin(void **state) {
     assert_string_equal(back, text);
     const char *piece;
     size_t n;
+    hearth_tokens_free(&ids);
+    assert_int_equal(hearth_encode(t, "\xc3", 1, HEARTH_ENCODE_PLAIN, &ids, &err), HEARTH_OK);
+    assert_int_equal(ids.n, 1);
+    assert_int_equal(hearth_detokenize(d, ids.ids[0], &piece, &n), HEARTH_OK);
+    assert_int_equal(n, 0);      // half a character is held back
+    hearth_detokenizer_reset(d); // and forgotten
+    hearth_tokens_free(&ids);
+    assert_int_equal(hearth_encode(t, "a", 1, HEARTH_ENCODE_PLAIN, &ids, &err), HEARTH_OK);
+    assert_int_equal(hearth_detokenize(d, ids.ids[0], &piece, &n), HEARTH_OK);
+    assert_true(n == 1 && piece[0] == 'a');
+    size_t n_bytes;
+    const int32_t bos = hearth_tokenizer_bos(t);
+    assert_true(bos >= -1 && bos < hearth_tokenizer_n_vocab(t));
+    assert_true(bos < 0 || hearth_token_bytes(t, bos, &n_bytes));
+    struct hearth_build build;
+    hearth_build_get(&build);
+    assert_int_equal(build.builtin_bytes, hearth_file_bytes(hearth_model_file(m)));
+    assert_true(strstr(build.compiler, "gcc ") || strstr(build.compiler, "clang "));
+    assert_true(build.pcre2[0] && build.utf8proc[0]);
     assert_int_equal(hearth_detokenize(d, -1, &piece, &n), HEARTH_E_ARG);
     assert_int_equal(hearth_detokenize(d, hearth_tokenizer_n_vocab(t), &piece, &n), HEARTH_E_ARG);
     hearth_detokenizer_destroy(d);
