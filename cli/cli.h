@@ -30,7 +30,8 @@ enum { CLEAN_BYTES = 24000 };
 const char *clean_text(char buf[CLEAN_BYTES], const char *text);
 // "633.2 MB" (of 10^6 bytes), into buf.
 const char *format_bytes(char buf[32], uint64_t n);
-const char *format_count(char buf[32], uint64_t n); // "596.0 M"
+const char *format_count(char buf[32], uint64_t n);    // "596.0 M"
+const char *format_perplexity(char buf[32], double x); // "12.3456"
 
 // Of the speed of another thread.
 #define MUCH_SLOWER 0.9

@@ -45,12 +45,12 @@ static int run(const struct args *a) {
 
 const struct command command_eval = {
     .name = "eval",
-    .operands = "MODEL",
-    .n_operands_min = 1,
+    .operands = "[MODEL]",
     .n_operands_max = 1,
     .summary = "logits of tokens, or the perplexity of a text",
     .text = "Reads tokens and writes or compares the logits of every position, or reads a text "
-            "and prints its perplexity. The numbers depend on the tokens, the model and --backend, "
+            "and prints its perplexity. Without MODEL the built-in model is used. The numbers "
+            "depend on the tokens, the model and --backend, "
             "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else. OUT "
             "appears, or is replaced, only when all logits are in OUT.tmp (a pipe, a device and "
             "what is open already are written into). Ctrl-C removes OUT.tmp; a second one ends at "

@@ -198,7 +198,7 @@ static int print_all(const struct inspect *in) {
     const struct args *a = in->a;
     char bytes[32], clean[CLEAN_BYTES];
     int code = EXIT_FINE;
-    printf("%s\n", clean_text(clean, a->operands[0]));
+    printf("%s\n", clean_text(clean, model_label(a)));
     printf("  %-14s GGUF version %u, %s", "file", (unsigned)hearth_file_gguf_version(in->file),
            format_bytes(bytes, hearth_file_bytes(in->file)));
     size_t n_parts = hearth_file_n_parts(in->file);
@@ -294,7 +294,7 @@ static int json_all(const struct inspect *in) {
     int code = EXIT_FINE;
     putchar('{');
     json_key("", "path");
-    json_print_text(stdout, a->operands[0], strlen(a->operands[0]));
+    json_print_text(stdout, model_label(a), strlen(model_label(a)));
     json_key(",", "gguf_version");
     printf("%u", (unsigned)hearth_file_gguf_version(in->file));
     json_key(",", "bytes");
@@ -325,11 +325,19 @@ static int json_all(const struct inspect *in) {
 
 // ---- the command
 
+// f: NULL for the built-in model.
 static int inspect_file(struct inspect *in, hearth_file *f) {
     const struct args *a = in->a;
     struct hearth_log log = cli_log(a);
-    in->file = f;
-    if (!hearth_model_open_file(f, &log, &in->model, &in->why) && a->memory) {
+    enum hearth_status s = HEARTH_OK;
+    if (f) {
+        in->file = f;
+        s = hearth_model_open_file(f, &log, &in->model, &in->why);
+    } else {
+        if (hearth_model_open_builtin(&log, &in->model, &in->why)) return fail_error(&in->why);
+        in->file = hearth_model_file(in->model);
+    }
+    if (!s && a->memory) {
         struct hearth_engine_options o;
         engine_options(a, &o);
         in->has_memory = !hearth_memory_plan(in->model, &o, &in->memory, &in->why);
@@ -367,22 +375,21 @@ static bool has_engine_options(const struct args *a) {
 static int run(const struct args *a) {
     struct inspect in = {.a = a};
     struct hearth_error err = {HEARTH_OK, ""};
-    hearth_file *f;
+    hearth_file *f = NULL;
     if (!a->memory && has_engine_options(a))
         return fail_usage("options of an engine go with --memory: 'hearth inspect' runs nothing");
-    if (hearth_file_open(a->operands[0], &f, &err)) return fail_error(&err);
+    if (a->n_operands && hearth_file_open(a->operands[0], &f, &err)) return fail_error(&err);
     return inspect_file(&in, f);
 }
 
 const struct command command_inspect = {
     .name = "inspect",
-    .operands = "MODEL",
-    .n_operands_min = 1,
+    .operands = "[MODEL]",
     .n_operands_max = 1,
     .summary = "say what a model file is, and what it will take to run it",
     .text = "Prints what a GGUF file holds: the model's shape, its metadata, its tensors by "
             "format. Only the head of the file is read. A file whose model Hearth cannot run is "
-            "printed as well, followed by the reason.",
+            "printed as well, followed by the reason. Without MODEL it is the built-in model.",
     .groups = inspect_groups,
     .n_groups = sizeof(inspect_groups) / sizeof(inspect_groups[0]),
     .run = run,

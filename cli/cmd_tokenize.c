@@ -97,16 +97,17 @@ static int bench_text(const struct args *a, const hearth_tokenizer *t, const str
 
 typedef bool (*piece_fn)(void *user, const char *s, size_t n);
 
-// Gives the text of ids to fn piece by piece. False after a sentence.
+// Gives the text of ids to fn piece by piece. False after a sentence, in front of which stands
+// `where`.
 static bool decode(const hearth_tokenizer *t, hearth_detokenizer *d, const int32_t *ids, size_t n,
-                   piece_fn fn, void *user) {
+                   const char *where, piece_fn fn, void *user) {
     const char *s;
     size_t len;
     hearth_detokenizer_reset(d);
     for (size_t i = 0; i < n; i++) {
         if (hearth_detokenize(d, ids[i], &s, &len)) {
-            fail("token id %d, number %zu of the list, is not one of the %d of this vocabulary",
-                 (int)ids[i], i + 1, (int)hearth_tokenizer_n_vocab(t));
+            fail("%stoken id %d, number %zu of the list, is not one of the %d of this vocabulary",
+                 where, (int)ids[i], i + 1, (int)hearth_tokenizer_n_vocab(t));
             return false;
         }
         if (!fn(user, s, len)) return false;
@@ -129,7 +130,7 @@ static int decode_ids(const struct args *a, const hearth_tokenizer *t) {
     int code = parse_ids("--ids", a->ids, &ids, &n);
     if (code) return code;
     if (hearth_detokenizer_create(t, a->special, &d, &err)) code = fail_error(&err);
-    if (!code && !decode(t, d, ids, n, write_piece, NULL)) code = EXIT_USAGE;
+    if (!code && !decode(t, d, ids, n, "", write_piece, NULL)) code = EXIT_USAGE;
     if (!code && isatty(STDOUT_FILENO)) putchar('\n'); // for the prompt behind it
     hearth_detokenizer_destroy(d);
     free(ids);
@@ -194,8 +195,9 @@ static int decode_line(const hearth_tokenizer *t, hearth_detokenizer *d, const j
     if (!ok) {
         fail("line %zu: \"ids\" holds something that is no token id", number);
     } else {
-        ok = decode(t, d, ids, n, gather, g);
-        if (!ok) note("that was line %zu", number);
+        char where[40];
+        snprintf(where, sizeof(where), "line %zu: ", number);
+        ok = decode(t, d, ids, n, where, gather, g);
     }
     free(ids);
     if (!ok) return EXIT_RUN;
@@ -271,27 +273,35 @@ static int run(const struct args *a) {
     int code = check_options(a);
     if (code) return code;
     struct hearth_log log = cli_log(a);
-    if (hearth_file_open(a->operands[0], &f, &err) || hearth_tokenizer_create(f, &log, &t, &err)) {
+    hearth_model *m = NULL;
+    enum hearth_status s;
+    if (!a->n_operands) {
+        s = hearth_model_open_builtin(&log, &m, &err);
+    } else {
+        s = hearth_file_open(a->operands[0], &f, &err);
+        if (!s) s = hearth_tokenizer_create(f, &log, &t, &err);
+    }
+    if (s) {
         code = fail_error(&err);
     } else {
-        code = tokenize(a, t);
+        code = tokenize(a, m ? hearth_model_tokenizer(m) : t);
         if (!finish_stdout()) code = EXIT_RUN;
     }
     hearth_tokenizer_destroy(t);
     hearth_file_close(f);
+    hearth_model_close(m);
     return code;
 }
 
 const struct command command_tokenize = {
     .name = "tokenize",
-    .operands = "MODEL",
-    .n_operands_min = 1,
+    .operands = "[MODEL]",
     .n_operands_max = 1,
     .summary = "turn text into token ids and back",
     .text = "Turns a text into the ids of its tokens, with commas between, and back. No begin or "
             "end token is added and control tokens are plain text, unless --begin and --special "
             "are given; the vocabulary's user-defined tokens are always read. MODEL may be a file "
-            "with a vocabulary and nothing else.",
+            "with a vocabulary and nothing else; without it the built-in model's is used.",
     .groups = tokenize_groups,
     .n_groups = sizeof(tokenize_groups) / sizeof(tokenize_groups[0]),
     .run = run,

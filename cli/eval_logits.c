@@ -240,7 +240,8 @@ static void print_summary(const struct eval *e) {
     printf("%zu tokens of %d, %s\n", e->n_tokens, (int)e->n_vocab, hearth_engine_device(e->engine));
     if (e->n_tokens > 1) {
         double mean = e->nll / (double)(e->n_tokens - 1);
-        printf("perplexity of these tokens %.4f\n", exp(mean));
+        char text[32];
+        printf("perplexity of these tokens %s\n", format_perplexity(text, exp(mean)));
     }
     if (e->reference.data) {
         printf("nmse %.3e, largest difference %.3e\n", e->error / e->norm, e->max_error);

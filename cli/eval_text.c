@@ -5,6 +5,7 @@
 //   perplexity = exp(mean nll),  its standard error = perplexity * sqrt(var(nll) / (count - 1))
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 
@@ -69,7 +70,9 @@ static int score_window(struct scorer *sc, size_t w, int32_t *window) {
 static void print_result(const struct scorer *sc) {
     double n = (double)sc->n, mean = sc->nll / n, var = sc->nll2 / n - mean * mean;
     double error = sc->n > 1 && var > 0 ? sqrt(var / (n - 1)) * exp(mean) : 0;
-    printf("perplexity %.4f +- %.4f\n", exp(mean), error);
+    char text[2][32];
+    printf("perplexity %s +- %s\n", format_perplexity(text[0], exp(mean)),
+           format_perplexity(text[1], error));
     printf("%zu tokens scored in %zu windows of %zu, %s\n", sc->n, sc->n_windows, sc->n_ctx,
            hearth_engine_device(sc->engine));
     size_t rest = sc->tokens.n - sc->n_windows * sc->n_ctx;
@@ -101,7 +104,8 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
     if (sc->n_windows == 0) {
         return fail("%s: %zu tokens do not fill a window of %zu; a longer text or a smaller --ctx "
                     "is needed",
-                    a->file, sc->tokens.n, sc->n_ctx);
+                    strcmp(a->file, "-") == 0 ? "standard input" : a->file, sc->tokens.n,
+                    sc->n_ctx);
     }
     engine_options(a, &o);
     o.n_ctx = (uint32_t)sc->n_ctx;

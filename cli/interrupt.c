@@ -21,7 +21,11 @@ static void *interrupt_main(void *arg) {
         if (poll(fds, 2, -1) < 0) continue;
         if (fds[1].revents) return NULL;
         if (read(i->signal_fd, &info, sizeof(info)) != sizeof(info)) continue;
-        if (atomic_exchange(&i->hit, true)) _exit(EXIT_INTERRUPTED);
+        if (atomic_exchange(&i->hit, true)) {
+            const char *erase = progress_erase();
+            if (*erase) (void)!write(STDERR_FILENO, erase, strlen(erase));
+            _exit(EXIT_INTERRUPTED);
+        }
         hearth_request *r = atomic_load(&i->request);
         if (r) hearth_request_cancel(r);
     }

@@ -31,8 +31,8 @@ static void print_page(FILE *f) {
     }
     fputs("  help      explain a command and list its options: hearth help run\n"
           "\n"
-          "MODEL is a GGUF file; of a split model, any of its parts. 'hearth run' without\n"
-          "one uses the built-in model. To begin with:\n"
+          "MODEL is a GGUF file; of a split model, any of its parts. Without one the\n"
+          "built-in model is used. To begin with:\n"
           "\n"
           "  hearth run -p \"Once upon a time\"              the built-in model goes on\n"
           "  hearth run model.gguf -p \"2 + 2 =\" -n 8       eight tokens of another one\n"
@@ -57,7 +57,7 @@ static int show_help(int argc, char **argv) {
         print_page(stdout);
     } else {
         const struct command *c = find_command(argv[0]);
-        if (!c) return fail_usage("there is no command '%s'; see 'hearth help'", argv[0]);
+        if (!c) return refuse_command(commands, N_COMMANDS, argv[0]);
         command_help(c);
     }
     return finish_stdout() ? EXIT_FINE : EXIT_RUN;
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
         return show_help(argc - 2, argv + 2);
     }
     const struct command *c = find_command(argv[1]);
-    if (!c) return fail_usage("there is no command '%s'; see 'hearth help'", argv[1]);
+    if (!c) return refuse_command(commands, N_COMMANDS, argv[1]);
     args_default(&a);
     enum parse_result r = args_parse(c, commands, N_COMMANDS, argc - 2, argv + 2, &a);
     int code = EXIT_USAGE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Messages on stderr, numbers for people, clock and peak memory. Messages may come from any thread:
 // each is one write to stderr.
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,11 @@ const char *format_bytes(char buf[32], uint64_t n) {
     return buf;
 }
 
+const char *format_perplexity(char buf[32], double x) {
+    snprintf(buf, 32, x < 1e6 ? "%.4f" : "%.5g", x); // of a broken model it has no end
+    return buf;
+}
+
 const char *format_count(char buf[32], uint64_t n) {
     if (n < 10000) {
         snprintf(buf, 32, "%d", (int)n);
@@ -137,8 +143,10 @@ uint64_t peak_memory(void) {
 }
 
 bool finish_stdout(void) {
+    errno = 0; // an earlier failure has left its mark, but no reason
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-    fail("standard output cannot be written; is the disk full?");
+    fail("standard output cannot be written%s%s", errno ? ": " : "; is the disk full?",
+         errno ? strerror(errno) : "");
     return false;
 }
 

@@ -50,13 +50,12 @@ void args_free(struct args *a) {
 
 // ---- values
 
+// What is larger than all numbers becomes the largest, which is out of every range.
 static bool parse_int(const char *text, int64_t *out) {
     char *end;
-    errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno) return false;
     *out = v;
-    return true;
+    return end != text && !*end;
 }
 
 static bool set_int(const struct option *o, const char *text, int64_t *out) {
@@ -89,7 +88,7 @@ static bool set_seed(const struct option *o, const char *text, uint64_t *out) {
 static bool set_float(const struct option *o, const char *text, double *out) {
     char *end;
     double v = strtod(text, &end);
-    if (end == text || *end || !isfinite(v)) {
+    if (end == text || *end || isnan(v)) {
         fail_usage("%s %s: a number was expected", o->name, text);
         return false;
     }
@@ -200,58 +199,13 @@ static bool is_named(const struct option *o, const char *name, size_t n) {
     return o->alias && strlen(o->alias) == n && strncmp(o->alias, name, n) == 0;
 }
 
-static const struct option *find(const struct command *c, const char *name, size_t n) {
+const struct option *find_option(const struct command *c, const char *name, size_t n) {
     for (size_t g = 0; g < c->n_groups; g++) {
         for (size_t i = 0; i < c->groups[g]->n; i++) {
             if (is_named(&c->groups[g]->options[i], name, n)) return &c->groups[g]->options[i];
         }
     }
     return NULL;
-}
-
-// Edit distance of two short words (Wagner and Fischer 1974), one row at a time.
-static size_t distance(const char *a, size_t n, const char *b) {
-    size_t row[64], m = strlen(b);
-    if (n >= 64 || m >= 64) return 64;
-    for (size_t j = 0; j <= m; j++) row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            size_t best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            row[j] = change < best ? change : best;
-        }
-    }
-    return row[m];
-}
-
-static enum parse_result refuse_unknown(const struct command *c, const struct command *const *all,
-                                        size_t n_all, const char *name, size_t n) {
-    for (size_t i = 0; i < n_all; i++) {
-        if (!find(all[i], name, n)) continue;
-        fail_usage("%.*s is an option of 'hearth %s', not of 'hearth %s'", (int)n, name,
-                   all[i]->name, c->name);
-        return PARSE_BAD;
-    }
-    const char *near = NULL;
-    size_t best = 3; // farther names are no help
-    for (size_t g = 0; g < c->n_groups; g++) {
-        for (size_t i = 0; i < c->groups[g]->n; i++) {
-            size_t d = distance(name, n, c->groups[g]->options[i].name);
-            if (d >= best || n <= 3) continue;
-            best = d;
-            near = c->groups[g]->options[i].name;
-        }
-    }
-    if (near) {
-        fail_usage("unknown option %.*s; did you mean %s? See 'hearth help %s'", (int)n, name, near,
-                   c->name);
-    } else {
-        fail_usage("unknown option %.*s; see 'hearth help %s'", (int)n, name, c->name);
-    }
-    return PARSE_BAD;
 }
 
 // ---- the command line
@@ -263,9 +217,12 @@ static enum parse_result parse_option(const struct command *c, const struct comm
                                       struct args *a) {
     const char *arg = argv[i], *equals = strncmp(arg, "--", 2) == 0 ? strchr(arg, '=') : NULL;
     size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
-    const struct option *o = find(c, arg, n);
+    const struct option *o = find_option(c, arg, n);
     const char *value = equals ? equals + 1 : NULL;
-    if (!o) return refuse_unknown(c, all, n_all, arg, n);
+    if (!o) {
+        refuse_option(c, all, n_all, arg, n);
+        return PARSE_BAD;
+    }
     *used = 1;
     if (o->type == OPTION_FLAG && value) {
         fail_usage("%s takes no value, '%s' was given", o->name, value);
@@ -292,6 +249,11 @@ static enum parse_result parse_option(const struct command *c, const struct comm
 }
 
 static bool add_operand(const struct command *c, const char *arg, struct args *a) {
+    if (!*arg) {
+        fail_usage("'hearth %s': an argument is empty, where %s was expected", c->name,
+                   c->n_operands_max ? c->operands : "an option");
+        return false;
+    }
     if (a->n_operands < c->n_operands_max) {
         a->operands[a->n_operands++] = arg;
         return true;
@@ -339,6 +301,10 @@ static bool add_id(const char *name, const char *word, size_t n, int32_t **ids, 
     char *end;
     errno = 0;
     long v = strtol(word, &end, 10);
+    if (n == 0) {
+        fail_usage("%s: number %zu of the list is empty", name, *n_ids + 1);
+        return false;
+    }
     if (errno || end != word + n || v < 0 || v > INT32_MAX) {
         fail_usage("%s: '%.*s', number %zu of the list, is no token id", name,
                    (int)(n < 40 ? n : 40), word, *n_ids + 1);
@@ -359,7 +325,7 @@ static bool add_id(const char *name, const char *word, size_t n, int32_t **ids, 
 }
 
 int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
-    static const char separators[] = ", \t\r\n";
+    static const char white[] = " \t\r\n", separators[] = ", \t\r\n";
     struct text from_file = {NULL, 0};
     int32_t *list = NULL;
     size_t n_list = 0, cap = 0;
@@ -370,10 +336,16 @@ int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
     }
     bool ok = !from_file.data || strlen(from_file.data) == from_file.n;
     if (!ok) fail_usage("%s: the file is no text: it has a zero byte", name);
-    for (const char *c = text + strspn(text, separators); ok && *c; c += strspn(c, separators)) {
+    const char *c = text + strspn(text, white);
+    while (ok && *c) {
         size_t len = strcspn(c, separators);
         ok = add_id(name, c, len, &list, &n_list, &cap);
         c += len;
+        c += strspn(c, white);
+        if (*c != ',') continue;
+        c++;
+        c += strspn(c, white);
+        if (!*c && ok) ok = add_id(name, c, 0, &list, &n_list, &cap); // says that it is empty
     }
     if (ok && n_list == 0) {
         fail_usage("%s: at least one token id was expected, like 1,2,3 or @FILE", name);

@@ -108,6 +108,13 @@ enum parse_result { PARSE_RUN, PARSE_HELP, PARSE_BAD };
 enum parse_result args_parse(const struct command *c, const struct command *const *all,
                              size_t n_all, int argc, char **argv, struct args *a);
 
+// The option of that name, of n bytes, or NULL.
+const struct option *find_option(const struct command *c, const char *name, size_t n);
+// Print what was probably meant (suggest.c).
+void refuse_option(const struct command *c, const struct command *const *all, size_t n_all,
+                   const char *name, size_t n);
+int refuse_command(const struct command *const *all, size_t n_all, const char *name); // EXIT_USAGE
+
 // Prints usage, text and options of a command.
 void command_help(const struct command *c);
 

@@ -3,17 +3,18 @@
 //
 // Conventions. Every fallible function returns enum hearth_status; results come through
 // out-parameters, which are untouched on failure; `err` (may be NULL) receives the status and one
-// sentence that names file, key, value and what was expected. Functions never print, exit or
-// abort. Pointers may be NULL where that is said, and nowhere else. Options structs are filled by
-// their *_default function first, and nothing of them is kept but what is said to be. Callbacks
-// return: no C++ exception, longjmp or end of the thread may leave one, since the library cannot be
-// unwound. A call takes up to 48 KB of its thread's stack, hearth_encode 32 KB more. Handles: a
-// hearth_model may be read from any number of threads at once; a hearth_engine and its requests
-// belong to one thread at a time, except hearth_request_cancel, and to the process that created the
-// engine: one forked from it has none of its threads, gets E_STATE and may only destroy it; models,
-// files and tokenizers serve there as well. Two handles never know of each other. No result depends
-// on the calling thread's floating-point settings (rounding, flushing of subnormals, traps), and
-// they are never changed for the caller: not after a call, nor in the callbacks of a request.
+// sentence that names file, key, value and what was expected, and is untouched on success.
+// Functions never print, exit or abort. Pointers may be NULL where that is said, and nowhere else.
+// Options structs are filled by their *_default function first, and nothing of them is kept but
+// what is said to be. Callbacks return: no C++ exception, longjmp or end of the thread may leave
+// one, since the library cannot be unwound. A call takes up to 48 KB of its thread's stack,
+// hearth_encode 32 KB more. Handles: a hearth_model may be read from any number of threads at once;
+// a hearth_engine and its requests belong to one thread at a time, except hearth_request_cancel,
+// and to the process that created the engine: one forked from it has none of its threads, gets
+// E_STATE and may only destroy it; models, files and tokenizers serve there as well. Two handles
+// never know of each other. No result depends on the calling thread's floating-point settings
+// (rounding, flushing of subnormals, traps), and they are never changed for the caller: not after a
+// call, nor in the callbacks of a request.
 #ifndef HEARTH_HEARTH_H
 #define HEARTH_HEARTH_H
 
@@ -123,9 +124,9 @@ HEARTH_API size_t hearth_file_n_parts(const hearth_file *f);
 HEARTH_API bool hearth_file_large_pages(const hearth_file *f, uint64_t *n_bytes);
 HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 // Key, type ("u32", "str", "arr[str,151936]") and value of metadata entry i. The value is written
-// as JSON into buf (0-terminated); arrays longer than max_items are cut with "..." as the last
-// element. Returns the length the value has in full, as snprintf does, so buf may be NULL with
-// n_buf 0; key borrows from f. Past the last entry: 0, an empty key and type.
+// as JSON into buf (0-terminated); arrays longer than max_items (SIZE_MAX: all) are cut with "..."
+// as the last element. Returns the length the value has in full, as snprintf does, so buf may be
+// NULL with n_buf 0; key borrows from f. Past the last entry: 0, an empty key and type.
 HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
                                    const char **key, char type[32], char *buf, size_t n_buf);
 HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
@@ -353,10 +354,12 @@ struct hearth_event { // borrowed for the length of the callback
     enum hearth_finish finish; // not NONE with the last event of a request
 };
 // Return false to cancel the request: if this was not its last event, that follows, CANCELLED. May
-// not call the engine, except hearth_request_cancel.
+// not call the engine, but hearth_request_cancel, hearth_request_destroy, and what asks a request:
+// hearth_request_finish, hearth_request_error and hearth_request_get_stats.
 typedef bool (*hearth_event_fn)(void *user, const struct hearth_event *event);
-// Logits of position `pos` of the prompt (and of generated tokens): n_vocab floats, borrowed for
-// the call. What it returns and may call is as with hearth_event_fn.
+// Logits of position `pos` of the prompt (and of generated tokens but the last, which no pass
+// reads): n_vocab floats, borrowed for the call. What it returns and may call is as with
+// hearth_event_fn.
 typedef bool (*hearth_logits_fn)(void *user, hearth_request *request, uint32_t pos,
                                  const float *logits, int32_t n_vocab);
 
@@ -383,7 +386,8 @@ HEARTH_API void hearth_request_options_default(struct hearth_request_options *o)
 HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                  const struct hearth_request_options *o, hearth_request **out,
                                  struct hearth_error *err);
-// Accepts NULL. One that still runs ends, without an event.
+// Accepts NULL. One that still runs ends, without an event. From a callback, too: its memory goes
+// when the callbacks of this pass are through.
 HEARTH_API void hearth_request_destroy(hearth_request *r);
 // From any thread, or a signal's handler, while nobody destroys it or its engine; takes effect
 // within one turn.
@@ -395,6 +399,7 @@ HEARTH_API enum hearth_status hearth_request_error(const hearth_request *r,
                                                    struct hearth_error *err);
 
 struct hearth_request_stats {
+    // Of the whole prompt, read or not; an end token counts as generated.
     uint64_t n_prompt_tokens, n_generated_tokens;
     // From the first pass with this request to its first sampled token, or, where it only reads, to
     // the end of the prompt; 0 before that

@@ -34,9 +34,8 @@ static enum hearth_status check_tokens(const struct hearth_engine *e, const int3
                        e->n_ctx);
     for (size_t i = 0; i < n_tokens; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
-            return ht_fail(err, HEARTH_E_ARG,
-                           "token %zu of the prompt is %d; the vocabulary has 0 to %u", i,
-                           tokens[i], n_vocab - 1);
+            return ht_fail(err, HEARTH_E_ARG, "token %zu of %zu is %d; the vocabulary has 0 to %u",
+                           i + 1, n_tokens, tokens[i], n_vocab - 1);
     return HEARTH_OK;
 }
 
@@ -129,7 +128,7 @@ enum hearth_status ht_request_create(struct hearth_engine *e, const int32_t *tok
 void ht_request_destroy(struct hearth_request *r) {
     if (!r) return;
     struct hearth_engine *e = r->engine;
-    if (e->in_step) { // a callback may not do this, but if it does the turn still holds r
+    if (e->in_step) { // in a callback: the turn still holds r
         r->options.on_event = NULL;
         r->options.on_logits = NULL;
         r->doomed = true;

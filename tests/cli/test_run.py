@@ -78,6 +78,21 @@ class Run(WithModel):
         self.assertEqual(code, 1)
         self.assertIn("level scalar has no kernels for repacked weights", err)
 
+    def test_built_in(self):
+        """Every command that takes a model and is given none takes the one that is built in."""
+        code, ids, err = tiny.hearth("tokenize", "-p", "hello there")
+        if code == 1 and "built-in" in err:
+            self.skipTest("this build has no built-in model")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(tiny.hearth("tokenize", "--ids", ids.decode().strip())[1], b"hello there")
+        code, out, err = tiny.hearth("eval", "--tokens", ids.decode().strip())
+        self.assertEqual(code, 0, err)
+        self.assertIn(b"perplexity of these tokens", out)
+        code, out, err = tiny.hearth("inspect", "--json", "--memory")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["path"], "the built-in model")
+        self.assertTrue(tiny.hearth("inspect")[1].startswith(b"the built-in model\n"))
+
     def test_verbose(self):
         """What the library logs, on standard error; the text is the same."""
         out, err = self.run_ok("-p", "abc", "-n", 5, "--temp", 0)

@@ -31,7 +31,7 @@
 //                         which are in another file
 //   BITS_STREAM(name)     if defined: the streams of few bits, which are in another file or behind
 //                         the include
-//   NVFP4_STREAM          if defined: that stream, which is in another file
+//   RARE_STREAM(name)     if defined: the streams of TQ2_0 and NVFP4, which are in another file
 //   OWN_TILE              if defined: the level's file defines tile() itself, behind the include,
 //                         for TILE_ROWS rows; in front store_codes() (q8_pack.h)
 #ifndef HT_LINEAR_Q8_H
@@ -133,13 +133,16 @@ FORMAT_MIN(HT_Q5_K, q5_k)
 FORMAT(HT_Q6_K, q6_k)
 FORMAT(HT_IQ4_NL, iq4_nl)
 FORMAT(HT_IQ4_XS, iq4_xs)
-FORMAT(HT_TQ2_0, tq2_0)
 FORMAT(HT_MXFP4, mxfp4)
-#ifdef NVFP4_STREAM
+PACK(static, HT_TQ2_0, pack_tq2_0)
 PACK(static, HT_NVFP4, pack_nvfp4)
+#ifdef RARE_STREAM
+#define TQ2_0_STREAM(stream) RARE_STREAM(tq2_0)
 #else
-#define NVFP4_STREAM stream_nvfp4
-FORMAT(HT_NVFP4, nvfp4)
+#define RARE_STREAM(name)    stream_##name
+#define TQ2_0_STREAM(stream) stream##_tq2_0
+STREAM(HT_TQ2_0, tq2_0)
+STREAM(HT_NVFP4, nvfp4)
 #endif
 // Its stream would be 30 to 40 KB of code, more than the first-level cache holds, and read one
 // token's weights only a third faster than a panel does.
@@ -193,11 +196,11 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_Q6_K_ROW] = {pack_q6_k, OFFSET_16(32), stream##_q6_k, STREAM_FEW, STREAM_FEW},             \
     [HT_IQ4_NL_ROW] = {packs##_iq4_nl, tile_32, stream##_iq4_nl, STREAM_OTHER, STREAM_OTHER},      \
     [HT_IQ4_XS_ROW] = {pack_iq4_xs, tile_32, stream##_iq4_xs, STREAM_OTHER, STREAM_OTHER},         \
-    [HT_TQ2_0_ROW] = {pack_tq2_0, OFFSET_32(tile_32, 1), stream##_tq2_0, STREAM_RARE,              \
+    [HT_TQ2_0_ROW] = {pack_tq2_0, OFFSET_32(tile_32, 1), TQ2_0_STREAM(stream), STREAM_RARE,        \
                       STREAM_RARE},                                                                \
     [HT_MXFP4_ROW] = {pack_mxfp4, OFFSET_32(tile_32, 16), stream##_mxfp4, STREAM_OTHER,            \
                       STREAM_OTHER},                                                               \
-    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), NVFP4_STREAM, STREAM_RARE, STREAM_RARE},          \
+    [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), RARE_STREAM(nvfp4), STREAM_RARE, STREAM_RARE},    \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
 // Formats of entries, whose packer and streams a level may have of another.

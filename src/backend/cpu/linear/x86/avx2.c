@@ -31,9 +31,12 @@ PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx2_unsigned) // of avx2vnni
 STREAM_BITS(, HT_Q1_0, BITS_STREAM(q1_0))
 STREAM_BITS(, HT_Q2_0, BITS_STREAM(q2_0))
 
-void ht_nvfp4_avx2(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
-    stream_nvfp4(w, row_bytes, t);
-}
+#define RARE(name)                                                                                 \
+    void HT_RARE_AVX2(name)(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {    \
+        stream_##name(w, row_bytes, t);                                                            \
+    }
+RARE(nvfp4)
+RARE(tq2_0)
 
 // AMD's processors follow one run of addresses by themselves, Intel's do not (docs/repacked.md,
 // "AVX2").

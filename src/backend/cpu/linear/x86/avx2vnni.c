@@ -11,7 +11,7 @@
 #define ENTRY_PACK         ht_entries_avx2_unsigned
 #define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
 #define BITS_STREAM(name)  HT_BITS_AVX2(name)
-#define NVFP4_STREAM       ht_nvfp4_avx2
+#define RARE_STREAM(name)  HT_RARE_AVX2(name)
 #define MIN_PACK(name)     HT_AVX2_MIN_PACK(name)
 #define MIN_PACKED
 

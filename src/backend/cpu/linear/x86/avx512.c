@@ -12,7 +12,7 @@
 #define ASK_BY_ADDRESS     1
 #define ENTRY_STREAM(name) HT_ENTRIES_AVX2(name)
 #define BITS_STREAM(name)  HT_BITS_AVX2(name)
-#define NVFP4_STREAM       ht_nvfp4_avx2
+#define RARE_STREAM(name)  HT_RARE_AVX2(name)
 
 INLINE vi mul_pairs(vi code, vi q) {
     return (vi)_mm512_maddubs_epi16((__m512i)code, (__m512i)q);

@@ -25,8 +25,10 @@ ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned, ht_vbmi_pack;
 HT_ENTRY_STREAMS(HT_ENTRY_FNS)
 #undef HT_ENTRY_FNS
 
-// Streams of few bits (q8_bits.h), and of NVFP4, of avx2, avx2vnni and avx512.
+// Streams of few bits (q8_bits.h), and of formats that few files have, of avx2, avx2vnni and
+// avx512.
 #define HT_BITS_AVX2(name) ht_bits_avx2_##name
-ht_stream_fn HT_BITS_AVX2(q1_0), HT_BITS_AVX2(q2_0), ht_nvfp4_avx2;
+#define HT_RARE_AVX2(name) ht_rare_avx2_##name
+ht_stream_fn HT_BITS_AVX2(q1_0), HT_BITS_AVX2(q2_0), HT_RARE_AVX2(nvfp4), HT_RARE_AVX2(tq2_0);
 
 #endif
