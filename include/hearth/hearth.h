@@ -3,18 +3,18 @@
 //
 // Conventions. Every fallible function returns enum hearth_status; results come through
 // out-parameters, which are untouched on failure; `err` (may be NULL) receives the status and one
-// sentence that names file, key, value and what was expected, and is untouched on success.
-// Functions never print, exit or abort. Pointers may be NULL where that is said, and nowhere else.
-// Options structs are filled by their *_default function first, and nothing of them is kept but
-// what is said to be. Callbacks return: no C++ exception, longjmp or end of the thread may leave
-// one, since the library cannot be unwound. A call takes up to 48 KB of its thread's stack,
-// hearth_encode 32 KB more. Handles: a hearth_model may be read from any number of threads at once;
-// a hearth_engine and its requests belong to one thread at a time, except hearth_request_cancel,
-// and to the process that created the engine: one forked from it has none of its threads, gets
-// E_STATE and may only destroy it; models, files and tokenizers serve there as well. Two handles
-// never know of each other. No result depends on the calling thread's floating-point settings
-// (rounding, flushing of subnormals, traps), and they are never changed for the caller: not after a
-// call, nor in the callbacks of a request.
+// sentence that names file, key, value and what was expected, and holds nothing of use after
+// success. Functions never print, exit or abort. Pointers may be NULL where that is said, and
+// nowhere else. Options structs are filled by their *_default function first, and nothing of them
+// is kept but what is said to be. Callbacks return: no C++ exception, longjmp or end of the thread
+// may leave one, since the library cannot be unwound. A call takes up to 48 KB of its thread's
+// stack, hearth_encode 32 KB more. Handles: a hearth_model may be read from any number of threads
+// at once; a hearth_engine and its requests belong to one thread at a time, except
+// hearth_request_cancel, and to the process that created the engine: one forked from it has none of
+// its threads, gets E_STATE and may only destroy it; models, files and tokenizers serve there as
+// well. Two handles never know of each other. No result depends on the calling thread's
+// floating-point settings (rounding, flushing of subnormals, traps), and they are never changed for
+// the caller: not after a call, nor in the callbacks of a request.
 #ifndef HEARTH_HEARTH_H
 #define HEARTH_HEARTH_H
 
