@@ -340,8 +340,10 @@ static int inspect_file(struct inspect *in, hearth_file *f) {
     if (!s && a->memory) {
         struct hearth_engine_options o;
         engine_options(a, &o);
-        in->has_memory = !hearth_memory_plan(in->model, &o, &in->memory, &in->why);
+        s = hearth_memory_plan(in->model, &o, &in->memory, &in->why);
+        in->has_memory = !s;
     }
+    in->why.status = s;
     int code = a->json ? json_all(in) : print_all(in);
     if (!finish_stdout()) code = EXIT_RUN;
     if (in->why.status && !code) {

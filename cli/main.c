@@ -57,6 +57,8 @@ static int show_help(int argc, char **argv) {
         print_page(stdout);
     } else {
         const struct command *c = find_command(argv[0]);
+        if (!c && argv[0][0] == '-')
+            return fail_usage("there is no command '%s'; see 'hearth help'", argv[0]);
         if (!c) return refuse_command(commands, N_COMMANDS, argv[0]);
         command_help(c);
     }

@@ -40,10 +40,17 @@ const char *clean_text(char buf[CLEAN_BYTES], const char *text) {
     return buf;
 }
 
+// Behind the progress line, if that is there.
+static void write_line(const char *head, const char *line) {
+    flockfile(stderr);
+    fprintf(stderr, "%shearth: %s%s\n", progress_erase(), head, line);
+    funlockfile(stderr);
+}
+
 static void print_line(const char *fmt, va_list ap) {
     char line[6000], clean[CLEAN_BYTES]; // a path has 4096 bytes at most
     vsnprintf(line, sizeof(line), fmt, ap);
-    fprintf(stderr, "%shearth: %s\n", progress_erase(), clean_text(clean, line));
+    write_line("", clean_text(clean, line));
 }
 
 int fail(const char *fmt, ...) {
@@ -77,9 +84,9 @@ int fail_error(const struct hearth_error *err) {
 void log_line(void *user, enum hearth_log_level level, const char *line) {
     const struct args *a = user;
     if (level == HEARTH_LOG_WARN) {
-        fprintf(stderr, "%shearth: warning: %s\n", progress_erase(), line);
+        write_line("warning: ", line);
     } else if (a->verbose) {
-        fprintf(stderr, "%shearth: %s\n", progress_erase(), line);
+        write_line("", line);
     }
 }
 

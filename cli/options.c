@@ -155,16 +155,15 @@ static bool add_bias(const struct option *o, const char *text, struct biases *ou
 static bool set_numbers(const struct option *o, const char *text, struct numbers *out) {
     for (const char *c = text;;) {
         char *end;
-        errno = 0;
-        long long v = strtoll(c, &end, 10);
-        if (end == c || errno || (*end && *end != ',')) {
+        long long v = strtoll(c, &end, 10); // the largest, if it is larger than all
+        if (end == c || (*end && *end != ',')) {
             fail_usage("%s %s: whole numbers with commas between were expected, like 128,512",
                        o->name, text);
             return false;
         }
         if ((double)v < o->min || (double)v > o->max) {
-            fail_usage("%s %s: %lld is out of range, %.0f to %.0f was expected", o->name, text, v,
-                       o->min, o->max);
+            fail_usage("%s %s: %.*s is out of range, %.0f to %.0f was expected", o->name, text,
+                       (int)(end - c), c, o->min, o->max);
             return false;
         }
         int64_t *p = grow(out->items, out->n, sizeof(*p));

@@ -32,9 +32,11 @@ static void print_progress(const struct progress *p, double seconds) {
     }
     // What is wider than the terminal would go on in a second line, which nobody erases.
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    flockfile(stderr); // nobody's line comes between this one and the flag
     fprintf(stderr, "\r%.*s\x1b[K", known ? size.ws_col - 1 : (int)sizeof(line), line);
     fflush(stderr);
     atomic_store(&on_screen, true);
+    funlockfile(stderr);
 }
 
 static void *progress_main(void *arg) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -76,10 +76,11 @@ void refuse_option(const struct command *c, const struct command *const *all, si
                    const char *name, size_t n) {
     const struct option *o = n > 2 && name[1] != '-' ? find_option(c, name, 2) : NULL;
     const char *near = name_here(c, name, n);
-    if (strcmp(name, "-m") == 0 || strcmp(name, "--model") == 0) {
-        fail_usage("unknown option %s: a model's file is given by itself, as in 'hearth %s "
+    bool is_model = (n == 2 && name[1] == 'm') || (n == 7 && strncmp(name, "--model", n) == 0);
+    if (is_model && c->n_operands_max == 1) {
+        fail_usage("unknown option %.*s: a model's file is given by itself, as in 'hearth %s "
                    "model.gguf'",
-                   name, c->name);
+                   (int)n, name, c->name);
     } else if (!near && o && o->type != OPTION_FLAG && strchr("=0123456789", name[2])) {
         fail_usage("unknown option %s: the value of %.2s stands behind it, '%.2s %s'", name, name,
                    name, name + (name[2] == '=' ? 3 : 2));
@@ -108,7 +109,9 @@ int refuse_command(const struct command *const *all, size_t n_all, const char *n
                           "help'",
                           name);
     }
-    if ((n > 5 && strcmp(name + n - 5, ".gguf") == 0) || access(name, F_OK) == 0) {
+    struct stat file;
+    bool is_file = stat(name, &file) == 0 && !S_ISDIR(file.st_mode);
+    if (is_file || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
         return fail_usage("there is no command '%s'; is it a model? 'hearth run %s' runs it", name,
                           name);
     }

@@ -240,9 +240,10 @@ struct hearth_engine_options {
     const char *backend; // "cpu" (default) or "ref"
     // The kernels to use ("scalar", "avx2", "neon", ...), one of hearth_machine.levels; others get
     // E_UNSUPPORTED, what is no name of any E_ARG, as all do on ref. NULL: the best there is. Where
-    // a processor has AMX, looking for levels (here, in hearth_machine_get, memory_plan and the
-    // self-test) asks Linux for its tiles once and for all, of the whole process: signal stacks of
-    // less than some 11 KB (sigaltstack) are then refused
+    // a processor has AMX, Linux is asked for its tiles once and for all, of the whole process,
+    // when it is chosen (here or for hearth_memory_plan, by name or as the best), when levels are
+    // listed (hearth_machine_get, the refusal of one) and by the self-test: signal stacks of less
+    // than some 11 KB (sigaltstack) are then refused
     const char *cpu_level;
     // At most 256. 0: the fast cores that the calling thread and its control groups' quota may use,
     // or all of cpu_mask. Backend ref has one

@@ -49,8 +49,8 @@ static bool has_avx_vnni(void) {
 
 // Linux keeps 8 KB of tiles for threads that use them, and wants to be asked first, as often as one
 // likes. What it allows it allows the whole process for good, which from then on may have no signal
-// stacks too small for tiles (Documentation/arch/x86/xstate.rst); so nobody asks who has no use for
-// the level.
+// stacks too small for tiles (Documentation/arch/x86/xstate.rst); so an engine of another level
+// does not ask.
 static bool may_use_tiles(uint64_t saved) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILE_DATA = 18 };
