@@ -421,7 +421,7 @@ static int measure_ceilings(struct bench *b, const struct hearth_engine_options 
     return EXIT_FINE;
 }
 
-// What an engine for so many sequences is to be. Refuses what no memory would allow.
+// What an engine for so many sequences is to be. Refuses what it could not be.
 static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
                           struct hearth_engine_options *o) {
     struct hearth_memory memory;
@@ -439,7 +439,11 @@ static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
     if (o->n_ctx < WARM_UP_CTX) o->n_ctx = WARM_UP_CTX;
     if (hearth_memory_plan(b->model, o, &memory, &err)) return fail_error(&err);
     if (o->repack) b->repacked_bytes = memory.packed;
-    return EXIT_FINE;
+    if (memory.total <= memory.available) return EXIT_FINE;
+    hearth_engine *none = NULL; // says what would fit
+    int code = create_engine(b->model, o, &none);
+    hearth_engine_destroy(none);
+    return code;
 }
 
 static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool first) {
@@ -462,7 +466,7 @@ static int bench_model(struct bench *b, const struct lists *l) {
     hearth_model_get_info(b->model, &b->info);
     b->pass_bytes = weight_bytes(b);
     for (size_t i = 0; i < l->seqs->n && !code; i++) {
-        struct hearth_engine_options o; // bad ones, before minutes are spent on the first
+        struct hearth_engine_options o; // all of them, before minutes are spent on the first
         code = choose_options(b, l, l->seqs->items[i], &o);
     }
     if (code) return code;

@@ -168,6 +168,8 @@ int open_model(const struct args *a, hearth_model **out) {
     else
         s = hearth_model_open(a->operands[0], &log, out, &err);
     progress_end(&p);
+    if (s == HEARTH_E_IO && a->n_operands && a->prompt && !strpbrk(a->operands[0], "./"))
+        return fail("%s; a text with spaces wants quotes", err.message);
     return s ? fail_error(&err) : EXIT_FINE;
 }
 

@@ -426,6 +426,10 @@ class Bench(WithModel):
         code, out, err = tiny.hearth("bench", self.model, "--prompt", 4, "--generate", 2, "--seqs", "1,600", "--json")
         self.assertEqual((code, out), (2, b""), err)
         self.assertIn("n_seqs (600", err)
+        code, out, err = tiny.hearth("bench", self.model, "--prompt", 4, "--generate", 0, "--ctx", 1000000, "--seqs",
+                                     "1,4000", "--batch", 4096)
+        self.assertEqual((code, out), (1, b""), err)
+        self.assertIn("of memory", err)
         code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
         self.assertEqual(code, 2, err)
         self.assertIn("nothing to measure", err)

@@ -74,6 +74,9 @@ class Refusals(unittest.TestCase):
         self.assertRegex(err, r"^hearth: .*\n$", args)
         self.assertIn(says, err, args)
 
+    def test_quotes(self):
+        self.refuse(["run", "-p", "hello", "world"], "world: there is no such file; a text with spaces wants quotes", 1)
+
     def test_usage(self):
         for args, says in [
             (["tokenise"], "no command 'tokenise'"),

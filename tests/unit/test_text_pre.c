@@ -76,6 +76,8 @@ static const struct {
     {"qwen2", "a|\xcc\x81"
               "b|'\xc5\xbf|'rx|'RE|'ll|\xc2\xa0z| ...\n| "},
     {"llama-bpe", "123|456|7|a| |12|.|5|  \n\n| x|'VE"},
+    {"dbrx", "123|456|7|a| |12|.|5|  \n\n| x|'VE"},
+    {"mpt", "don|'t| we|'ll| 123|abc|!!"},
     {"seed-coder", "Hello| there|!!|\n\n|x|'S| |1|2|(a| ...|\n|  | y|  "},
     {"minicpm5", "a| |123|4|b| !!\n\n|don|'t|  | x|12"},
     {"viking", "Hello| world|,| |1|2|(|x|)| don't-do|.\n\xe0\xa5\xa4"},
@@ -250,6 +252,10 @@ static void names(void **state) {
     assert_true(ht_pre_find("qwen2", 5)->nfc);
     assert_false(ht_pre_find("gpt-2", 5)->nfc);
     assert_false(ht_pre_find("llama-bpe", 9)->nfc);
+    assert_true(ht_pre_find("olmo", 4)->nfc); // which alone tells it from gpt-2
+    const struct ht_pre *glm = ht_pre_find("glm4", 4), *llama = ht_pre_find("llama-bpe", 9);
+    assert_true(llama->ignore_merges && llama->add_bos);
+    assert_false(glm->ignore_merges || glm->add_bos);
 }
 
 static int done(void **state) {

@@ -7,7 +7,7 @@
 
 #define CODES_SIGNED  1
 #define TILE_ROWS     8
-#define TILE_TOKENS   6
+#define TILE_TOKENS   4
 #define STREAM_TOKENS 4
 #define OWN_TILE      1
 
