@@ -6,6 +6,7 @@
 #define TILE_VECTORS  2
 #define TILE_TOKENS   12
 #define STREAM_TOKENS 4
+#define CHAINS        2
 #define LEVEL         neon
 
 #include "backend/cpu/linear/float.h"

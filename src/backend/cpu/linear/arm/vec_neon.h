@@ -77,6 +77,28 @@ INLINE vf half_low(vi x) {
     return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)x)));
 }
 
+#define HALF_COLUMNS // what float_stream.h has for it otherwise stands here
+// Eight halves of each row from `at` on: out[c] is column 2 c in the lower half, then the next.
+INLINE void load16_halves(const struct rows *w, const size_t at, vi out[4]) {
+    uint16x8_t z[4];
+    UNROLL(4)
+    for (int r = 0; r < 4; r++) z[r] = vreinterpretq_u16_u8(vld1q_u8(row_at(w, r, at)));
+    const uint16x8_t even = vzip1q_u16(z[0], z[2]), odd = vzip1q_u16(z[1], z[3]);
+    const uint16x8_t even_2 = vzip2q_u16(z[0], z[2]), odd_2 = vzip2q_u16(z[1], z[3]);
+    out[0] = (vi)vzip1q_u16(even, odd);
+    out[1] = (vi)vzip2q_u16(even, odd);
+    out[2] = (vi)vzip1q_u16(even_2, odd_2);
+    out[3] = (vi)vzip2q_u16(even_2, odd_2);
+}
+INLINE void load_halves(const struct rows *w, vi out[16]) {
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) load16_halves(w, 16 * (size_t)i, out + 4 * i);
+}
+INLINE vf half_column(const vi *r, const uint32_t k) {
+    const float16x8_t x = (float16x8_t)r[k / 2];
+    return (vf)(k % 2 ? vcvt_high_f32_f16(x) : vcvt_f32_f16(vget_low_f16(x)));
+}
+
 // The f16 at `at` of each row.
 INLINE vf half_rows(const struct rows *w, const size_t at) {
     vi x = {(uint16_t)word_at(row_at(w, 0, at)), (uint16_t)word_at(row_at(w, 1, at)),
