@@ -446,36 +446,35 @@ static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
     return code;
 }
 
-static int run_seqs(struct bench *b, const struct lists *l, int64_t seqs, bool first) {
-    struct hearth_engine_options o;
-    int code = choose_options(b, l, seqs, &o);
-    if (!code) code = create_engine(b->model, &o, &b->engine);
+static int run_seqs(struct bench *b, const struct lists *l, const struct hearth_engine_options *o,
+                    bool first) {
+    int code = create_engine(b->model, o, &b->engine);
     if (code) return code;
-    if (first) code = measure_ceilings(b, &o);
+    if (first) code = measure_ceilings(b, o);
     if (first && !code) bench_print_head(b);
-    if (!code) code = run_rows(b, l, seqs);
+    if (!code) code = run_rows(b, l, o->n_seqs);
     hearth_engine_destroy(b->engine);
     b->engine = NULL;
     return code;
 }
 
 static int bench_model(struct bench *b, const struct lists *l) {
-    int code = EXIT_FINE;
+    size_t n = l->seqs->n;
     if (largest(l->prompt) == 0 && largest(l->generate) == 0)
         return fail_usage("--prompt 0 and --generate 0 leave nothing to measure");
     hearth_model_get_info(b->model, &b->info);
     b->pass_bytes = weight_bytes(b);
-    for (size_t i = 0; i < l->seqs->n && !code; i++) {
-        struct hearth_engine_options o; // all of them, before minutes are spent on the first
-        code = choose_options(b, l, l->seqs->items[i], &o);
+    struct hearth_engine_options *o = calloc(n, sizeof(*o));
+    int code = o ? EXIT_FINE : fail("out of memory");
+    // All of them, before minutes are spent on the first.
+    for (size_t i = 0; i < n && !code; i++) code = choose_options(b, l, l->seqs->items[i], &o[i]);
+    if (!code) {
+        interrupt_begin(&b->interrupt);
+        for (size_t i = 0; i < n && !code; i++) code = run_seqs(b, l, &o[i], i == 0);
+        interrupt_end(&b->interrupt);
+        if (!code) bench_print_end(b);
     }
-    if (code) return code;
-    interrupt_begin(&b->interrupt);
-    for (size_t i = 0; i < l->seqs->n && !code; i++) {
-        code = run_seqs(b, l, l->seqs->items[i], i == 0);
-    }
-    interrupt_end(&b->interrupt);
-    if (!code) bench_print_end(b);
+    free(o);
     return code;
 }
 

@@ -50,11 +50,11 @@ const struct command command_eval = {
     .summary = "logits of tokens, or the perplexity of a text",
     .text = "Reads tokens and writes or compares the logits of every position, or reads a text "
             "and prints its perplexity. Without MODEL the built-in model is used. The numbers "
-            "depend on the tokens, the model and --backend, "
-            "--cpu-level and --kv-type, a perplexity also on --ctx, and on nothing else. OUT "
-            "appears, or is replaced, only when all logits are in OUT.tmp (a pipe, a device and "
-            "what is open already are written into). Ctrl-C removes OUT.tmp; a second one ends at "
-            "once, leaves it, and it has to go before the next run.",
+            "depend on the tokens, the model and --backend, --cpu-level and --kv-type, a "
+            "perplexity also on --ctx, and on nothing else. OUT appears, or is replaced, only when "
+            "all logits are in OUT.tmp (a pipe, a device and what is open already are written "
+            "into). Ctrl-C removes OUT.tmp; a second one ends at once, leaves it, and it has to go "
+            "before the next run.",
     .groups = eval_groups,
     .n_groups = sizeof(eval_groups) / sizeof(eval_groups[0]),
     .run = run,

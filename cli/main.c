@@ -57,8 +57,6 @@ static int show_help(int argc, char **argv) {
         print_page(stdout);
     } else {
         const struct command *c = find_command(argv[0]);
-        if (!c && argv[0][0] == '-')
-            return fail_usage("there is no command '%s'; see 'hearth help'", argv[0]);
         if (!c) return refuse_command(commands, N_COMMANDS, argv[0]);
         command_help(c);
     }
@@ -90,6 +88,11 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "-h") == 0) {
         return show_help(argc - 2, argv + 2);
+    }
+    if (argv[1][0] == '-') {
+        return fail_usage("'%s': a command comes first, as in 'hearth run model.gguf'; see 'hearth "
+                          "help'",
+                          argv[1]);
     }
     const struct command *c = find_command(argv[1]);
     if (!c) return refuse_command(commands, N_COMMANDS, argv[1]);

@@ -336,15 +336,14 @@ int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
     bool ok = !from_file.data || strlen(from_file.data) == from_file.n;
     if (!ok) fail_usage("%s: the file is no text: it has a zero byte", name);
     const char *c = text + strspn(text, white);
-    while (ok && *c) {
+    for (bool comma = false; ok && (*c || comma);) {
         size_t len = strcspn(c, separators);
         ok = add_id(name, c, len, &list, &n_list, &cap);
         c += len;
         c += strspn(c, white);
-        if (*c != ',') continue;
-        c++;
+        comma = *c == ',';
+        c += comma;
         c += strspn(c, white);
-        if (!*c && ok) ok = add_id(name, c, 0, &list, &n_list, &cap); // says that it is empty
     }
     if (ok && n_list == 0) {
         fail_usage("%s: at least one token id was expected, like 1,2,3 or @FILE", name);

@@ -110,10 +110,10 @@ enum parse_result args_parse(const struct command *c, const struct command *cons
 
 // The option of that name, of n bytes, or NULL.
 const struct option *find_option(const struct command *c, const char *name, size_t n);
-// Print what was probably meant (suggest.c).
-void refuse_option(const struct command *c, const struct command *const *all, size_t n_all,
-                   const char *name, size_t n);
-int refuse_command(const struct command *const *all, size_t n_all, const char *name); // EXIT_USAGE
+// Print what was probably meant (suggest.c); return EXIT_USAGE.
+int refuse_option(const struct command *c, const struct command *const *all, size_t n_all,
+                  const char *name, size_t n);
+int refuse_command(const struct command *const *all, size_t n_all, const char *name);
 
 // Prints usage, text and options of a command.
 void command_help(const struct command *c);

@@ -72,43 +72,41 @@ static const char *near_name(const struct command *c, const char *name, size_t n
     return near;
 }
 
-void refuse_option(const struct command *c, const struct command *const *all, size_t n_all,
-                   const char *name, size_t n) {
+// Whether name is an alias with its value behind it: "-n5", "-n=5".
+static bool has_value_behind(const struct command *c, const char *name, size_t n) {
     const struct option *o = n > 2 && name[1] != '-' ? find_option(c, name, 2) : NULL;
+    return o && o->type != OPTION_FLAG && strchr("=0123456789", name[2]);
+}
+
+int refuse_option(const struct command *c, const struct command *const *all, size_t n_all,
+                  const char *name, size_t n) {
     const char *near = name_here(c, name, n);
     bool is_model = (n == 2 && name[1] == 'm') || (n == 7 && strncmp(name, "--model", n) == 0);
     if (is_model && c->n_operands_max == 1) {
-        fail_usage("unknown option %.*s: a model's file is given by itself, as in 'hearth %s "
-                   "model.gguf'",
-                   (int)n, name, c->name);
-    } else if (!near && o && o->type != OPTION_FLAG && strchr("=0123456789", name[2])) {
-        fail_usage("unknown option %s: the value of %.2s stands behind it, '%.2s %s'", name, name,
-                   name, name + (name[2] == '=' ? 3 : 2));
-    } else {
-        for (size_t i = 0; i < n_all && !near; i++) {
-            if (!find_option(all[i], name, n)) continue;
-            fail_usage("%.*s is an option of 'hearth %s', not of 'hearth %s'", (int)n, name,
-                       all[i]->name, c->name);
-            return;
-        }
-        if (!near) near = near_name(c, name, n);
-        if (near) {
-            fail_usage("unknown option %.*s; did you mean %s? See 'hearth help %s'", (int)n, name,
-                       near, c->name);
-        } else {
-            fail_usage("unknown option %.*s; see 'hearth help %s'", (int)n, name, c->name);
-        }
+        return fail_usage("unknown option %.*s: a model's file is given by itself, as in 'hearth "
+                          "%s model.gguf'",
+                          (int)n, name, c->name);
     }
+    if (!near && has_value_behind(c, name, n)) {
+        return fail_usage("unknown option %s: the value of %.2s stands behind it, '%.2s %s'", name,
+                          name, name, name + (name[2] == '=' ? 3 : 2));
+    }
+    for (size_t i = 0; i < n_all && !near; i++) {
+        if (!find_option(all[i], name, n)) continue;
+        return fail_usage("%.*s is an option of 'hearth %s', not of 'hearth %s'", (int)n, name,
+                          all[i]->name, c->name);
+    }
+    if (!near) near = near_name(c, name, n);
+    if (!near) {
+        return fail_usage("unknown option %.*s; see 'hearth help %s'", (int)n, name, c->name);
+    }
+    return fail_usage("unknown option %.*s; did you mean %s? See 'hearth help %s'", (int)n, name,
+                      near, c->name);
 }
 
 int refuse_command(const struct command *const *all, size_t n_all, const char *name) {
     size_t n = strlen(name), best = 3;
     const char *near = NULL;
-    if (name[0] == '-') {
-        return fail_usage("'%s': a command comes first, as in 'hearth run model.gguf'; see 'hearth "
-                          "help'",
-                          name);
-    }
     struct stat file;
     bool is_file = stat(name, &file) == 0 && !S_ISDIR(file.st_mode);
     if (is_file || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
