@@ -28,9 +28,11 @@ struct ht_entries {
 
 // The formats that have entries, each with a stream for one token: the weights of an entry, whether
 // a group of 32 has two scales, and whether codes are small: not beyond 15.
-#define HT_ENTRY_STREAMS(DO)                                                                       \
+#define HT_ENTRY_STREAMS(DO) HT_IQ1_STREAMS(DO) HT_IQ2_IQ3_STREAMS(DO)
+#define HT_IQ1_STREAMS(DO)                                                                         \
     DO(HT_IQ1_S, iq1_s, 8, false, true)                                                            \
-    DO(HT_IQ1_M, iq1_m, 8, true, true)                                                             \
+    DO(HT_IQ1_M, iq1_m, 8, true, true)
+#define HT_IQ2_IQ3_STREAMS(DO)                                                                     \
     DO(HT_IQ2_XXS, iq2_xxs, 8, false, false)                                                       \
     DO(HT_IQ2_XS, iq2_xs, 8, true, false)                                                          \
     DO(HT_IQ2_S, iq2_s, 8, true, false)                                                            \

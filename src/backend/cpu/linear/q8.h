@@ -180,7 +180,7 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     ROW_Q4_0(packs, OFFSET_32(tile_32, 8), stream),                                                \
         ROW_Q4_K(MIN_PACK(q4_k), NIBBLES_32_MIN(tile_32_min), stream),                             \
         OTHER_FORMATS(tile_32, tile_32_min, packs, stream, STREAM_TOKENS),                         \
-        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_STREAM)
+        ENTRY_FORMATS(tile_32, ENTRY_PACK, ENTRY_STREAM, ENTRY_STREAM)
 
 // Those but Q4_0, Q4_K and formats of entries; most_q8_0: how many tokens the stream of Q8_0 takes.
 #define OTHER_FORMATS(tile_32, tile_32_min, packs, stream, most_q8_0)                              \
@@ -203,13 +203,15 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), RARE_STREAM(nvfp4), STREAM_RARE, STREAM_RARE},    \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
-// Formats of entries, whose packer and streams a level may have of another.
-#define ENTRY_FORMATS(tile_32, pack, stream)                                                       \
-    [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), stream(iq1_s), 1, 1},                          \
-    [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), stream(iq1_m), 1, 1},                                   \
-    [HT_IQ2_XXS_ROW] = {pack, tile_32, stream(iq2_xxs), 1, 1},                                     \
-    [HT_IQ2_XS_ROW] = {pack, tile_16, stream(iq2_xs), 1, 1},                                       \
-    [HT_IQ2_S_ROW] = {pack, tile_16, stream(iq2_s), 1, 1},                                         \
+// So many tokens of IQ1 and IQ2 in passes are faster than a panel (docs/kernels.md).
+#define GRID_MOST (LANES == 8 ? 2 : 1)
+// Formats of entries, whose packer and streams (iq1: those of IQ1) a level may have of another.
+#define ENTRY_FORMATS(tile_32, pack, iq1, stream)                                                  \
+    [HT_IQ1_S_ROW] = {pack, OFFSET_32(tile_32, 16), iq1(iq1_s), 1, GRID_MOST},                     \
+    [HT_IQ1_M_ROW] = {pack, OFFSET_16(32), iq1(iq1_m), 1, GRID_MOST},                              \
+    [HT_IQ2_XXS_ROW] = {pack, tile_32, stream(iq2_xxs), 1, GRID_MOST},                             \
+    [HT_IQ2_XS_ROW] = {pack, tile_16, stream(iq2_xs), 1, GRID_MOST},                               \
+    [HT_IQ2_S_ROW] = {pack, tile_16, stream(iq2_s), 1, GRID_MOST},                                 \
     [HT_IQ3_XXS_ROW] = {pack, tile_32, stream(iq3_xxs), 1, 1},                                     \
     [HT_IQ3_S_ROW] = {pack, OFFSET_32(tile_32, 16), stream(iq3_s), 1, 1},                          \
     [HT_Q1_0_ROW] = {pack, OFFSET_32(tile_32, 1), BITS_STREAM(q1_0), 1, Q1_0_MOST},                \

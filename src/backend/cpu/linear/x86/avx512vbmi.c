@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The packer and the streams of formats of entries for processors with AVX512-VBMI, whose
-// permutations look them up in registers: of levels avx512bf16 and amx, and of avx512vnni where
-// there is VBMI, too. No state; any thread.
+// The packer and, but for IQ1, the streams of formats of entries for processors with AVX512-VBMI,
+// whose permutations look them up in registers: of levels avx512bf16 and amx, and of avx512vnni
+// where there is VBMI, too. No state; any thread.
 #include "backend/cpu/linear/x86/shared.h"
 
 #define CODES_SIGNED 0
@@ -15,4 +15,4 @@
 
 PACK_ENTRIES(, ENTRIES_OWN, ht_vbmi_pack)
 #define VBMI_STREAM(id, name, ...) STREAM_ENTRIES(, id, HT_ENTRIES_VBMI(name))
-HT_ENTRY_STREAMS(VBMI_STREAM)
+HT_IQ2_IQ3_STREAMS(VBMI_STREAM)

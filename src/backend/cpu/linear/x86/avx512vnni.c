@@ -82,7 +82,7 @@
                    ROW_Q4_0(q4_packs, t4, stream),                                                 \
                    ROW_Q4_K(q4_packs##_q4_k, t4_min, stream),                                      \
                    OTHER_FORMATS(t32, t32_min, packs, stream, most_q8_0),                          \
-                   ENTRY_FORMATS(t32, vbmi##_PACK, vbmi##_STREAM)},                                \
+                   ENTRY_FORMATS(t32, vbmi##_PACK, ENTRY_STREAM, vbmi##_STREAM)},                  \
         .repacked = {REPACKED_FORMATS(t32, t32_min, q4_repacked, t4, t4_min, q8_0_pack, q8_0_tile, \
                                       pass_q4, pass_q8, slow, few, floats, vbmi, __VA_ARGS__)},    \
     }

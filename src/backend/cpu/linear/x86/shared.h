@@ -18,7 +18,7 @@ ht_pack_fn HT_AVX2_MIN_PACK(q4_k), HT_AVX2_MIN_PACK(q5_k);
 // The packers of formats of entries (q8_entries.h) for avx2vnni, for avx512vnni without VBMI, and
 // for all with it.
 ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned, ht_vbmi_pack;
-// Their streams, without VBMI (avx2_entries.c), and with it.
+// Their streams, without VBMI (avx2_entries.c), and with it; IQ1's are the former everywhere.
 #define HT_ENTRIES_AVX2(name)       ht_entries_avx2_##name
 #define HT_ENTRIES_VBMI(name)       ht_vbmi_##name
 #define HT_ENTRY_FNS(id, name, ...) ht_stream_fn HT_ENTRIES_AVX2(name), HT_ENTRIES_VBMI(name);
