@@ -50,6 +50,11 @@ INLINE vi group_signs(enum ht_format f, const vi *raw, uint32_t g) {
     }
 }
 
+// Whether that is long in the making, so that streams do it for a whole block in front.
+INLINE bool signs_early(enum ht_format f) {
+    return f == HT_IQ2_XXS || f == HT_IQ2_XS || f == HT_IQ3_XXS;
+}
+
 // What is s in group g's scale, a group of 16 or 32.
 INLINE vi group_scale(enum ht_format f, const vi *raw, uint32_t g) {
     switch (f) {

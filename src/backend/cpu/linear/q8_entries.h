@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The packer of all formats of entries (entries.h), and the stream for one token of those that have
 // any, where the level has no other: it differs in what becomes of the codes, so that one function
-// is both. A level says in front what q8_pack.h needs; ENTRY_LOOKUP may name a header with another
-// way to look entries up and to take them apart.
+// is both, but for streams that gain by code of their own. A level says in front what q8_pack.h
+// needs; ENTRY_LOOKUP may name a header with another way to look entries up and to take them apart.
 #ifndef HT_LINEAR_Q8_ENTRIES_H
 #define HT_LINEAR_Q8_ENTRIES_H
 
@@ -21,15 +21,15 @@ INLINE void neighbours(vi x, vi out[2]) {
 
 // Where the codes of a group of 32 weights go.
 struct group_codes {
-    uint8_t *panel;
+    uint8_t *panel;  // NULL: a stream, whose products are added to `sum`
     bool count;      // a panel's negatives, too (NEGATIVES), in `sum`
-    const int8_t *q; // if not NULL: a stream's activations; products are added to `sum`
+    const int8_t *q; // a stream's activations
     vi sum[2];       // of both halves
 };
 
 // Codes of weights 8 i ..; sum: of their half.
 INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *sum) {
-    if (to->q) {
+    if (!to->panel) {
         *sum = dot4_word(*sum, x[0], to->q, 2 * i, false);
         *sum = dot4_word(*sum, x[1], to->q, 2 * i + 1, false);
         return;
@@ -132,12 +132,13 @@ INLINE void begin_group(uint32_t n_scales, const struct ht_act_q8 *a, struct gro
     for (int i = 0; i < 2; i++) to->sum[i] = splat_int(CODES_SIGNED ? HT_SHIFTED : a->bias_half[i]);
 }
 
-// To a panel or, if p is NULL, by a stream, as its arguments say.
-static __attribute__((noinline)) void
-run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_bytes, uint32_t n_k,
-            const struct ht_panel *p, const struct ht_tile_args *t, enum entries_for whom) {
+// To a panel or, if p is NULL, by a stream, as its arguments say. alone: of one format, which is
+// known here.
+INLINE void run_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                        const struct ht_panel *p, const struct ht_tile_args *t,
+                        enum entries_for whom, const bool alone) {
+    const struct ht_format_info *info = ht_format_get((uint32_t)f);
     const struct ht_codes *c = info->codes;
-    const enum ht_format f = ht_format_id(info);
     const struct ht_entries *e = ht_entries_of(f);
     const uint32_t block_len = info->block_len, block_bytes = info->block_bytes;
     const bool small = p && whom == FOR_SMALL_PAIRS && c->offset < 128; // as they are, as in pack()
@@ -161,9 +162,11 @@ run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_byte
             if (!p && k > 0) ahead += block_bytes;
             if (e->n > 0) block_words(e, f, &tables, raw, words);
             const vf d = block_d(f, raw, &q) * splat(e->factor);
+            vi early[8];
+            for (uint32_t g = 0; g < 8 && alone; g++) early[g] = group_signs(f, raw, g);
             for (uint32_t g = 0; g < n_groups; g++) {
                 vf scale[2] = {splat(0.0f), splat(0.0f)};
-                const vi signs = group_signs(f, raw, g);
+                const vi signs = alone ? early[g] : group_signs(f, raw, g);
                 begin_group(n_scales, act, &to);
                 if (e->n == 8)
                     make_group(&tables, f, 8, value, words + 2 * g, signs, &to);
@@ -197,16 +200,26 @@ run_entries(const struct ht_format_info *info, const uint8_t *w, size_t row_byte
     }
 }
 
+// Packers, and the streams that do not need code of their own.
+static __attribute__((noinline)) void
+run_any_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
+                const struct ht_panel *p, const struct ht_tile_args *t, enum entries_for whom) {
+    run_entries(f, w, row_bytes, n_k, p, t, whom, false);
+}
+
 // linkage void name(...): the packer for a level.
 #define PACK_ENTRIES(linkage, whom, name)                                                          \
     linkage void name(const struct ht_format_info *f, const uint8_t *w, size_t row_bytes,          \
                       uint32_t n_k, const struct ht_panel *p) {                                    \
-        run_entries(f, w, row_bytes, n_k, p, NULL, whom);                                          \
+        run_any_entries(ht_format_id(f), w, row_bytes, n_k, p, NULL, whom);                        \
     }
 // A stream, for one token.
 #define STREAM_ENTRIES(linkage, id, name)                                                          \
     linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
-        run_entries(ht_format_get(id), w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                \
+        if (LANES == 16 && signs_early(id))                                                        \
+            run_entries(id, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN, true);                     \
+        else                                                                                       \
+            run_any_entries(id, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                       \
     }
 
 #endif

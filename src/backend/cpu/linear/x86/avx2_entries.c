@@ -167,10 +167,6 @@ INLINE vi half_products(const uint32_t n, const bool small, vi table, const vi *
     return small ? sum_pairs(sum, all) : sum;
 }
 
-// Whether a group's signs are long in the making, and so made with indices.
-INLINE bool signs_early(enum ht_format f) {
-    return f == HT_IQ2_XXS || f == HT_IQ2_XS || f == HT_IQ3_XXS;
-}
 // A group's signs, or, of IQ1_M, the half of a word that has them.
 INLINE vi group_side(enum ht_format f, const vi *raw, uint32_t g) {
     if (f == HT_IQ1_M) return (vi)((vu32)raw[g / 2] >> (g % 2 * 16));
