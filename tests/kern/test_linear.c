@@ -328,32 +328,53 @@ static const struct {
             {HT_IQ1_S, 0, 2},   {HT_IQ1_M, 48, 56},  {HT_Q1_0, 0, 2},     {HT_Q2_0, 0, 2},
             {HT_NVFP4, 0, 4}};
 
+// The bits of a block's byte k that are signs of their own, apart from a grid's index.
+static uint8_t sign_bits(enum ht_format f, size_t k) {
+    switch (f) {
+    case HT_IQ2_XXS: return k < 2 || (k - 2) % 8 < 4 ? 0 : (k - 2) % 8 == 7 ? 0x0f : 0xff;
+    case HT_IQ2_XS: return k >= 2 && k < 66 && k % 2 == 1 ? 0xfe : 0;
+    case HT_IQ2_S: return k >= 34 && k < 66 ? 0xff : 0;
+    case HT_IQ3_XXS: return k < 66 ? 0 : (k - 66) % 4 == 3 ? 0x0f : 0xff;
+    case HT_IQ3_S: return k >= 74 && k < 106 ? 0xff : 0;
+    default: return 0;
+    }
+}
+static bool has_sign_bits(enum ht_format f) {
+    return sign_bits(f, 65) || sign_bits(f, 80);
+}
+
 // The largest and the least codes in every place, of fields of bits and of signed bytes (of grids,
-// the first and the last entry), times the largest activations of one sign: no level may lose a bit
-// of a sum of 16. Two chunks of K and, where blocks are short, an odd one behind them.
+// the first and the last entry, that with all signs and with none), times the largest activations
+// of one sign, or of opposite ones by halves or by eights: no level may lose a bit of a sum of 16.
+// Two chunks of K and, where blocks are short, an odd one behind them.
 static void largest_codes(void **state) {
     (void)state;
-    static const uint8_t fills[2][2] = {{0, 0xff}, {0x80, 0x7f}}; // of one row and the next
+    // Of one row and the next.
+    static const uint8_t fills[3][2] = {{0, 0xff}, {0x80, 0x7f}, {0, 0xff}};
     uint64_t seed = 9;
-    // Streams and panels of every level, AMX's from 48 on.
-    static const uint32_t n_tokens[] = {1, 2, 3, 9, 49};
+    // Streams and panels of every level, AMX's from 48 on; then single tokens of other signs.
+    static const uint32_t n_tokens[] = {1, 2, 3, 9, 49, 1, 1, 1, 1, 1, 1, 1};
+    enum { N_CASES = sizeof n_tokens / sizeof *n_tokens };
     static float want[49 * 40], got[49 * 40];
-    for (size_t i = 0; i < 10 * sizeof kept / sizeof *kept; i++) {
-        const size_t f = i / 10;
-        const uint8_t *fill = fills[i / 5 % 2];
+    for (size_t i = 0; i < 3 * N_CASES * (sizeof kept / sizeof *kept); i++) {
+        const size_t f = i / N_CASES / 3, how = i / N_CASES % 3, n = i % N_CASES;
+        const uint8_t *fill = fills[how];
         const struct ht_format_info *info = ht_format_get(kept[f].format);
+        if (how == 2 && !has_sign_bits(kept[f].format)) continue;
         const uint32_t block = info->block_bytes;
         struct shape s = {.format = kept[f].format, .n_in = 1024, .n_out = 32};
         if (info->block_len <= 64) s.n_in += info->block_len;
-        s.n_tokens = n_tokens[i % 5];
+        s.n_tokens = n_tokens[n];
         struct data d = data_new(&s, &seed);
         for (size_t k = 0; k < d.weight.n; k++) {
-            bool keep = k % block >= kept[f].from && k % block < kept[f].end;
-            if (!keep) d.weight.data[k] = fill[k / (d.weight.n / s.n_out) % 2];
+            if (k % block >= kept[f].from && k % block < kept[f].end) continue;
+            d.weight.data[k] = fill[k / (d.weight.n / s.n_out) % 2];
+            if (how == 2) d.weight.data[k] &= (uint8_t)~sign_bits(kept[f].format, k % block);
         }
-        for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++) { // halves alike, or opposite
-            size_t t = k / s.n_in, second = k % 32 / 16;
-            ((float *)d.x.data)[k] = (t + second * (t / 2 % 2)) % 2 ? -1.0f : 1.0f;
+        for (size_t k = 0; k < (size_t)s.n_tokens * s.n_in; k++) { // halves and eights alike or not
+            size_t t = k / s.n_in + (n > 4 ? n - 4 : 0);
+            size_t turned = k % 32 / 16 * (t / 2 % 2) + k % 16 / 8 * (t / 4 % 2);
+            ((float *)d.x.data)[k] = (t + turned) % 2 ? -1.0f : 1.0f;
         }
         compute(HT_CPU_SCALAR, &s, &d, want);
         expect_exact(&s, &d, got, want);
@@ -486,10 +507,10 @@ static void large(void **state) {
     // Rows that are longer than what stands in another order at a time (HT_IN_ORDER).
     static const enum ht_format in_order[] = {HT_Q1_0,   HT_Q2_0,  HT_IQ1_S,   HT_IQ1_M, HT_IQ2_XXS,
                                               HT_IQ2_XS, HT_IQ2_S, HT_IQ3_XXS, HT_IQ3_S};
-    for (int i = 0; i < 18; i++) {
-        struct shape s = {.format = in_order[i / 2], .n_out = 40, .n_tokens = 1};
-        s.n_in = i % 2 ? HT_IN_ORDER : 2 * HT_IN_ORDER + 256;
-        if (i < 4 || i % 4 == 0) s.n_tokens = 3; // in passes, where there are some
+    for (int i = 0; i < 27; i++) {
+        struct shape s = {.format = in_order[i / 3], .n_out = 40, .n_tokens = 1};
+        s.n_in = i % 3 == 1 ? HT_IN_ORDER : 2 * HT_IN_ORDER + 256;
+        if (i % 3 == 2) s.n_tokens = i < 6 ? 3 : 2; // in passes, where there are some
         check(&s, &seed, false);
     }
     // Many long rows of floats that are not whole vectors; nothing behind the last is read.

@@ -50,7 +50,7 @@ INLINE vi group_signs(enum ht_format f, const vi *raw, uint32_t g) {
     }
 }
 
-// Whether that is long in the making, so that streams do it for a whole block in front.
+// Whether a group's signs are long in the making: streams of x86 make a block's in front then.
 INLINE bool signs_early(enum ht_format f) {
     return f == HT_IQ2_XXS || f == HT_IQ2_XS || f == HT_IQ3_XXS;
 }

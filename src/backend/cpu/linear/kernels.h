@@ -198,7 +198,7 @@ struct ht_linear_format {
 
 struct ht_linear_kernels {
     const char *name;
-    uint32_t lanes; // rows that a stream reads side by side
+    uint32_t lanes; // rows that a stream of its own reads side by side
     // Streams of up to so many tokens ask for lines in the order of addresses (ask.h), but for
     // those of formats of few files: of entries, of a bit or two, and NVFP4.
     uint32_t address_tokens;

@@ -28,7 +28,7 @@
 //   MIN_PACK(name)        the packers of formats with mins, which other levels share; MIN_PACKED is
 //                         defined where another file has them (default pack_##name, static)
 //   ENTRY_PACK, ENTRY_STREAM(name)   if defined: the packer and the streams of formats of entries,
-//                         which are in another file
+//                         which are in another file (beside VBMI's, those of IQ1)
 //   BITS_STREAM(name)     if defined: the streams of few bits, which are in another file or behind
 //                         the include
 //   RARE_STREAM(name)     if defined: the streams of TQ2_0 and NVFP4, which are in another file
@@ -203,7 +203,8 @@ STREAM_BITS(static, HT_Q2_0, bits_q2_0)
     [HT_NVFP4_ROW] = {pack_nvfp4, OFFSET_16(32), RARE_STREAM(nvfp4), STREAM_RARE, STREAM_RARE},    \
     [HT_TQ1_0_ROW] = {pack_tq1_0, OFFSET_32(tile_32, 1), NULL, 0, 0}
 
-// So many tokens of IQ1 and IQ2 in passes are faster than a panel (docs/kernels.md).
+// So many tokens of IQ1 and IQ2 in passes are faster than a panel (docs/kernels.md; Arm's were not
+// measured).
 #define GRID_MOST (LANES == 8 ? 2 : 1)
 // Formats of entries, whose packer and streams (iq1: those of IQ1) a level may have of another.
 #define ENTRY_FORMATS(tile_32, pack, iq1, stream)                                                  \

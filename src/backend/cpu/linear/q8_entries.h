@@ -45,13 +45,14 @@ INLINE void take_codes(struct group_codes *to, const vi x[2], uint32_t i, vi *su
 struct tables {
     vi lower, upper, pair, first, last, sign;
 };
-INLINE void tables_make(const struct ht_entries *e, struct tables *t) {
+INLINE void tables_make(const struct ht_entries *e, const uint32_t n, struct tables *t) {
+    (void)e;
     *t = (struct tables){.lower = splat_int(0x3333),
                          .upper = splat_int(0x33330000),
-                         .pair = bytes(e->n == 4 ? 14 : 3),
+                         .pair = bytes(n == 4 ? 14 : 3),
                          .first = splat_int(0xffff),
                          .last = splat_int(-0x10000),
-                         .sign = bytes(e->n == 4 ? 1 : 8)};
+                         .sign = bytes(n == 4 ? 1 : 8)};
     HIDE(t->lower);
     HIDE(t->upper);
     HIDE(t->pair);
@@ -61,11 +62,11 @@ INLINE void tables_make(const struct ht_entries *e, struct tables *t) {
 }
 
 // The entries of a block.
-INLINE void block_words(const struct ht_entries *e, enum ht_format f, const struct tables *t,
-                        const vi *raw, vi *word) {
+INLINE void block_words(const struct ht_entries *e, const uint32_t n, enum ht_format f,
+                        const struct tables *t, const vi *raw, vi *word) {
     (void)t;
-    for (uint32_t g = 0; g < 8; g++) group_indices(f, raw, g, word + g * (16u / e->n));
-    ht_entries_look_up(e->grid, (uint16_t *)word, (size_t)(16 / e->n) * 8 * 2 * LANES);
+    for (uint32_t g = 0; g < 8; g++) group_indices(f, raw, g, word + g * (16 / n));
+    ht_entries_look_up(e->grid, (uint16_t *)word, (size_t)(16 / n) * 8 * 2 * LANES);
 }
 
 // Places of eight weights in the lower bits of bytes, two bits: of a word's lower half.
@@ -132,23 +133,28 @@ INLINE void begin_group(uint32_t n_scales, const struct ht_act_q8 *a, struct gro
     for (int i = 0; i < 2; i++) to->sum[i] = splat_int(CODES_SIGNED ? HT_SHIFTED : a->bias_half[i]);
 }
 
-// To a panel or, if p is NULL, by a stream, as its arguments say. alone: of one format, which is
-// known here.
-INLINE void run_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
-                        const struct ht_panel *p, const struct ht_tile_args *t,
-                        enum entries_for whom, const bool alone) {
+// What differs between formats; of a stream that has code of its own, constants.
+struct entries_shape {
+    uint32_t n, n_scales, block_len; // weights of an entry, scales of a group
+    bool alone;
+};
+
+// To a panel or, if p is NULL, by a stream, as its arguments say.
+INLINE void run_entries(enum ht_format f, const struct entries_shape s, const uint8_t *w,
+                        size_t row_bytes, uint32_t n_k, const struct ht_panel *p,
+                        const struct ht_tile_args *t, enum entries_for whom) {
     const struct ht_format_info *info = ht_format_get((uint32_t)f);
     const struct ht_codes *c = info->codes;
     const struct ht_entries *e = ht_entries_of(f);
-    const uint32_t block_len = info->block_len, block_bytes = info->block_bytes;
+    const uint32_t block_len = s.block_len, block_bytes = info->block_bytes;
     const bool small = p && whom == FOR_SMALL_PAIRS && c->offset < 128; // as they are, as in pack()
     const int add = small ? c->offset : whom == FOR_UNSIGNED ? 128 : 0;
-    const uint32_t n_groups = block_len / 32, n_scales = 32 / c->group;
+    const uint32_t n_groups = block_len / 32, n_scales = s.n_scales;
     vi words[HT_ENTRY_WORDS], raw[RAW_WORDS];
     _Alignas(16) int8_t value[16];
     struct tables tables;
     struct group_codes to = {.count = p && whom != FOR_UNSIGNED && !small};
-    tables_make(e, &tables);
+    tables_make(e, s.n, &tables);
     for (int i = 0; i < 16; i++) value[i] = (int8_t)(e->value[i] + add);
     for (uint32_t part = 0; part < PARTS; part++, w += LANES * row_bytes) {
         struct rows q = rows_of(w, row_bytes, block_bytes, n_k / block_len);
@@ -160,17 +166,18 @@ INLINE void run_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, ui
         for (uint32_t k = 0; k < n_k; k += block_len, rows_advance(&q, block_bytes)) {
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&q, e->load[i], raw + 4 * i);
             if (!p && k > 0) ahead += block_bytes;
-            if (e->n > 0) block_words(e, f, &tables, raw, words);
+            if (s.n > 0) block_words(e, s.n, f, &tables, raw, words);
             const vf d = block_d(f, raw, &q) * splat(e->factor);
             vi early[8];
-            for (uint32_t g = 0; g < 8 && alone; g++) early[g] = group_signs(f, raw, g);
+            for (uint32_t g = 0; g < 8 && s.alone && signs_early(f); g++)
+                early[g] = group_signs(f, raw, g);
             for (uint32_t g = 0; g < n_groups; g++) {
                 vf scale[2] = {splat(0.0f), splat(0.0f)};
-                const vi signs = alone ? early[g] : group_signs(f, raw, g);
+                const vi signs = s.alone && signs_early(f) ? early[g] : group_signs(f, raw, g);
                 begin_group(n_scales, act, &to);
-                if (e->n == 8)
+                if (s.n == 8)
                     make_group(&tables, f, 8, value, words + 2 * g, signs, &to);
-                else if (e->n == 4)
+                else if (s.n == 4)
                     make_group(&tables, f, 4, value, words + 4 * g, signs, &to);
                 else
                     make_group(&tables, f, 0, value, raw + 2 * g, signs, &to);
@@ -204,7 +211,11 @@ INLINE void run_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, ui
 static __attribute__((noinline)) void
 run_any_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n_k,
                 const struct ht_panel *p, const struct ht_tile_args *t, enum entries_for whom) {
-    run_entries(f, w, row_bytes, n_k, p, t, whom, false);
+    const struct ht_format_info *info = ht_format_get((uint32_t)f);
+    const struct entries_shape s = {.n = ht_entries_of(f)->n,
+                                    .n_scales = 32u / info->codes->group,
+                                    .block_len = info->block_len};
+    run_entries(f, s, w, row_bytes, n_k, p, t, whom);
 }
 
 // linkage void name(...): the packer for a level.
@@ -216,10 +227,14 @@ run_any_entries(enum ht_format f, const uint8_t *w, size_t row_bytes, uint32_t n
 // A stream, for one token.
 #define STREAM_ENTRIES(linkage, id, name)                                                          \
     linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
-        if (LANES == 16 && signs_early(id))                                                        \
-            run_entries(id, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN, true);                     \
-        else                                                                                       \
-            run_any_entries(id, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                       \
+        run_any_entries(id, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                           \
+    }
+// The same by code of its own; the arguments in the middle are those of HT_ENTRY_STREAMS.
+#define STREAM_ENTRIES_ALONE(linkage, id, name, n_weights, two)                                    \
+    linkage void name(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {          \
+        const struct entries_shape s = {                                                           \
+            .n = n_weights, .n_scales = two ? 2 : 1, .block_len = 256, .alone = true};             \
+        run_entries(id, s, w, row_bytes, t->n_k, NULL, t, ENTRIES_OWN);                            \
     }
 
 #endif

@@ -114,8 +114,8 @@ INLINE struct pairs pairs_4(const vi *word, vi signs, const int h) {
     return p;
 }
 
-// A half's products in 16 bits of IQ1's places, which are codes: eight times them, less eight, and
-// one to either side, is a weight.
+// A half's products in 16 bits of IQ1's places, which are codes: eight times a place, less eight,
+// and one to either side, is eight times a weight.
 INLINE vi ternary_products(vi word, const int8_t *q) {
     vi all = mul_pairs(bits(word, 0, 3), broadcast4(q));
     UNROLL(3)
@@ -132,7 +132,7 @@ INLINE int32_t start_ternary(int32_t bias) {
 }
 // IQ1_S: a group is moved up or, where sign has ones, down.
 INLINE vi ternary_group(const vi *word, vi sign, int32_t bias, const int8_t *q) {
-    const vi twice = splat_int(2 * ((bias >> 7) - (HT_SHIFTED >> 7))); // minus the sum of q
+    const vi twice = splat_int(2 * ((bias >> 7) - (HT_SHIFTED >> 7))); // minus twice the sum of q
     vi all = ternary_products(word[0], q), last = ternary_products(word[1], q + 16);
     all = (vi)((vu16)all + (vu16)last);
     return add_eightfold(splat_int(start_ternary(bias)) + (sign & twice), all);

@@ -14,5 +14,6 @@
 #include "backend/cpu/linear/q8_entries.h"
 
 PACK_ENTRIES(, ENTRIES_OWN, ht_vbmi_pack)
-#define VBMI_STREAM(id, name, ...) STREAM_ENTRIES(, id, HT_ENTRIES_VBMI(name))
+#define VBMI_STREAM(id, name, n, two, small)                                                       \
+    STREAM_ENTRIES_ALONE(, id, HT_ENTRIES_VBMI(name), n, two)
 HT_IQ2_IQ3_STREAMS(VBMI_STREAM)

@@ -30,9 +30,9 @@ INLINE void look_up(const struct ht_entries *e, vi *word) {
 struct tables {
     _Alignas(64) uint8_t low[512], high[512];
 };
-INLINE void tables_make(const struct ht_entries *e, struct tables *to) {
+INLINE void tables_make(const struct ht_entries *e, const uint32_t n, struct tables *to) {
     const __m512i byte = _mm512_set1_epi16(255), order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    if (e->n != 4) return;
+    if (n != 4) return;
     for (uint32_t i = 0; i < e->n_grid; i += 64) {
         __m512i a = _mm512_loadu_si512(e->grid + i);
         __m512i b = _mm512_loadu_si512(e->grid + i + 32);
@@ -60,9 +60,9 @@ INLINE void look_up_bytes(const struct tables *grid, uint32_t n_grid, vi index, 
 }
 
 // The entries of a block: of entries of four, bytes.
-INLINE void block_words(const struct ht_entries *e, enum ht_format f, const struct tables *t,
-                        const vi *raw, vi *word) {
-    if (e->n == 4) {
+INLINE void block_words(const struct ht_entries *e, const uint32_t n, enum ht_format f,
+                        const struct tables *t, const vi *raw, vi *word) {
+    if (n == 4) {
         for (uint32_t g = 0; g < 8; g++)
             for (uint32_t i = 0; i < 2; i++, word += 2) {
                 vi index = raw[(f == HT_IQ3_S ? 16 : 8) + 2 * g + i], ninth = splat_int(0);

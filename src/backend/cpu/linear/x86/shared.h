@@ -19,11 +19,14 @@ ht_pack_fn HT_AVX2_MIN_PACK(q4_k), HT_AVX2_MIN_PACK(q5_k);
 // for all with it.
 ht_pack_fn ht_entries_avx2_unsigned, ht_entries_avx512_unsigned, ht_vbmi_pack;
 // Their streams, without VBMI (avx2_entries.c), and with it; IQ1's are the former everywhere.
-#define HT_ENTRIES_AVX2(name)       ht_entries_avx2_##name
-#define HT_ENTRIES_VBMI(name)       ht_vbmi_##name
-#define HT_ENTRY_FNS(id, name, ...) ht_stream_fn HT_ENTRIES_AVX2(name), HT_ENTRIES_VBMI(name);
-HT_ENTRY_STREAMS(HT_ENTRY_FNS)
-#undef HT_ENTRY_FNS
+#define HT_ENTRIES_AVX2(name)     ht_entries_avx2_##name
+#define HT_ENTRIES_VBMI(name)     ht_vbmi_##name
+#define HT_AVX2_FN(id, name, ...) ht_stream_fn HT_ENTRIES_AVX2(name);
+#define HT_VBMI_FN(id, name, ...) ht_stream_fn HT_ENTRIES_VBMI(name);
+HT_ENTRY_STREAMS(HT_AVX2_FN)
+HT_IQ2_IQ3_STREAMS(HT_VBMI_FN)
+#undef HT_AVX2_FN
+#undef HT_VBMI_FN
 
 // Streams of few bits (q8_bits.h), and of formats that few files have, of avx2, avx2vnni and
 // avx512.
