@@ -17,13 +17,15 @@ struct ordered {
     int32_t sum[HT_IN_ORDER / 16];      // minus twice the sums of either eight, 16 bits each
 };
 
-static __attribute__((noinline)) void order_pairs(const struct ht_act_q8 *a, uint32_t n,
+// sums: for who asks for them.
+static __attribute__((noinline)) void order_pairs(const struct ht_act_q8 *a, uint32_t n, bool sums,
                                                   struct ordered *to) {
     const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
     const __m128i zero = _mm_setzero_si128();
     for (uint32_t i = 0; i < n; i += 16) {
         __m128i x = _mm_loadu_si128((const void *)(a[i / HT_Q8_BLOCK].q + i % HT_Q8_BLOCK));
         _mm_store_si128((void *)(to->q + i), _mm_shuffle_epi8(x, order));
+        if (!sums) continue;
         x = _mm_sad_epu8(_mm_xor_si128(x, _mm_set1_epi8(-128)), zero); // 8 * 128 more
         const int first = 2048 - 2 * _mm_cvtsi128_si32(x);
         const int last = 2048 - 2 * _mm_extract_epi16(x, 4);
@@ -126,16 +128,20 @@ INLINE vi ternary_products(vi word, const int8_t *q) {
 INLINE vi add_eightfold(vi sum, vi pairs) {
     return sum + (vi)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi16(8));
 }
-// Where a sum begins whose bias is given, were all weights moved up.
-INLINE int32_t start_ternary(int32_t bias) {
-    return (bias >> 4) + (HT_SHIFTED - (HT_SHIFTED >> 4)) - (bias >> 7) + (HT_SHIFTED >> 7);
+// The sum of the numbers whose bias this is.
+INLINE int32_t sum_of(int32_t bias) {
+    return (HT_SHIFTED >> 7) - (bias >> 7);
+}
+// Where their products begin, were all weights moved up.
+INLINE vi start_ternary(int32_t bias) {
+    return start_above(bias + 16 * sum_of(bias), 4);
 }
 // IQ1_S: a group is moved up or, where sign has ones, down.
 INLINE vi ternary_group(const vi *word, vi sign, int32_t bias, const int8_t *q) {
-    const vi twice = splat_int(2 * ((bias >> 7) - (HT_SHIFTED >> 7))); // minus twice the sum of q
+    const vi twice = splat_int(-2 * sum_of(bias));
     vi all = ternary_products(word[0], q), last = ternary_products(word[1], q + 16);
     all = (vi)((vu16)all + (vu16)last);
-    return add_eightfold(splat_int(start_ternary(bias)) + (sign & twice), all);
+    return add_eightfold(start_ternary(bias) + (sign & twice), all);
 }
 // IQ1_M: so is each eight of half h, as bits 3 and 7 of a byte of `high` say.
 INLINE vi ternary_half(vi word, vi high, const int h, int32_t bias, int32_t eights,
@@ -143,7 +149,7 @@ INLINE vi ternary_half(vi word, vi high, const int h, int32_t bias, int32_t eigh
     const vi first = (vi)((vu32)high >> (3 + 8 * h)), last = high << (9 - 8 * h);
     const vi down = (vi)_mm256_blend_epi16((__m256i)first, (__m256i)last, 0xaa);
     const vi moves = (vi)_mm256_madd_epi16((__m256i)(down & 0x10001), (__m256i)splat_int(eights));
-    return add_eightfold(splat_int(start_ternary(bias)) + moves, ternary_products(word, q));
+    return add_eightfold(start_ternary(bias) + moves, ternary_products(word, q));
 }
 
 // A half's products of other formats. small: codes are at most 31, whose products have room in 16
@@ -179,11 +185,12 @@ INLINE void group_sums(const uint32_t n, const bool two, const bool small, const
                        vi table, const struct ht_act_q8 *act, const struct ordered *order,
                        uint32_t at, vi sum[2]) {
     const int8_t *q = order->q + at;
-    if (small && n == 8 && !two) {
+    const bool ternary = small && n == 8; // IQ1
+    if (ternary && !two) {
         sum[0] = ternary_group(word, signs, act->bias, q);
         return;
     }
-    if (small && n == 8) {
+    if (ternary) {
         UNROLL(2)
         for (int h = 0; h < 2; h++)
             sum[h] = ternary_half(word[h], signs, h, act->bias_half[h],
@@ -218,7 +225,7 @@ INLINE void stream_entries(const uint32_t n, const bool two, const bool small, e
         vf y = load_floats(t->from + LANES * part);
         for (uint32_t k = 0; k < t->n_k; k += 256, rows_advance(&rows, block_bytes)) {
             const uint32_t n_order = ht_to_order(k, t->n_k, part);
-            if (n_order > 0) order_pairs(act, n_order, &order);
+            if (n_order > 0) order_pairs(act, n_order, f == HT_IQ1_M, &order);
             for (uint32_t i = 0; i < e->n_loads; i++) load16(&rows, e->load[i], raw + 4 * i);
             const vf d = block_d(f, raw, &rows) * splat(e->factor);
             for (uint32_t g = 0; g < 8; g++) {
