@@ -214,7 +214,8 @@ struct ht_batch_seq {
 };
 
 struct ht_batch {
-    // 1..max_tokens. Tokens of one sequence stand together, in rising, consecutive positions
+    // 1..max_tokens. Tokens of one sequence stand together, in rising, consecutive positions; where
+    // they are several runs, each begins behind the one before
     uint32_t n_tokens;
     const int32_t *tokens;
     const uint32_t *pos;
@@ -245,7 +246,7 @@ HT_MUST_CHECK enum hearth_status ht_limits_check(const struct ht_plan *p, const 
 
 // Checks a batch against the limits and the plan: counts, token ids, positions, page ids, output
 // rows, consecutive positions within a run of one sequence. E_ARG names the first thing wrong.
-// Costs a look at each token; every execute begins with it. (check_batch.c)
+// Costs a look at each token and page id; every execute begins with it. (check_batch.c)
 HT_MUST_CHECK enum hearth_status ht_batch_check(const struct ht_plan *p, const struct ht_limits *l,
                                                 const struct ht_batch *b, struct hearth_error *err);
 

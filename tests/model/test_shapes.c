@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Heads in numbers and sizes that real models have and the golden models have not, through the cpu
-// backend: threads that own several KV heads, unequal shares or none, groups of queries that do not
-// fill a task or fill several, sizes that are no whole groups of rows. Every level is held to `ref`
-// and, to the byte, to one thread's answer over threads, chunks and neighbours; levels to scalar.
+// Heads in numbers and sizes that real models have and the golden models have not, and experts,
+// through the cpu backend: threads that own several KV heads, unequal shares or none, groups of
+// queries that do not fill a task or fill several, sizes that are no whole groups of rows. Every
+// level is held to `ref` and, to the byte, to one thread's answer over threads, chunks and
+// neighbours; levels to scalar.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,18 @@ struct model {
     struct golden g;
 };
 
+static void open_edited(struct model *m, const char *arch, const struct edits *e,
+                        uint32_t n_tokens) {
+    tiny_open(arch, e->list, NULL, &m->file, &m->model);
+    int32_t *tokens = malloc(n_tokens * sizeof *tokens);
+    assert_non_null(tokens);
+    for (uint32_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)(i * 37 % N_VOCAB);
+    m->g = (struct golden){.plan = ht_model_plan(m->model),
+                           .tokens = tokens,
+                           .n_tokens = n_tokens,
+                           .n_vocab = N_VOCAB};
+}
+
 static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens, uint32_t window) {
     static struct edits e;
     memset(&e, 0, sizeof e);
@@ -86,14 +99,7 @@ static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens
         reshape(&e, l, "attn_q_norm", s->head_dim, 0);
         reshape(&e, l, "attn_k_norm", s->head_dim, 0);
     }
-    tiny_open(s->arch, e.list, NULL, &m->file, &m->model);
-    int32_t *tokens = malloc(n_tokens * sizeof *tokens);
-    assert_non_null(tokens);
-    for (uint32_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)(i * 37 % N_VOCAB);
-    m->g = (struct golden){.plan = ht_model_plan(m->model),
-                           .tokens = tokens,
-                           .n_tokens = n_tokens,
-                           .n_vocab = N_VOCAB};
+    open_edited(m, s->arch, &e, n_tokens);
 }
 
 static void close_model(struct model *m) {
@@ -194,6 +200,18 @@ static void test_shapes(void **state) {
     }
 }
 
+// Experts have no heads of their own, but steps over tokens, pieces of experts and ranks, between
+// which threads have to meet as well.
+static void test_experts(void **state) {
+    (void)state;
+    static struct edits e;
+    set(&e, "qwen3moe", "context_length", N_LONG);
+    struct model m;
+    open_edited(&m, "qwen3moe", &e, N_TOKENS);
+    check_shape(&m, HEARTH_KV_I16);
+    close_model(&m);
+}
+
 // One token after the other behind several segments of positions, whoever owns the heads.
 static void check_long(const struct shape *s, enum hearth_kv_type type, uint32_t window) {
     struct model m;
@@ -221,6 +239,7 @@ static void test_long(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_long)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_long)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,6 @@ void ht_compile_moe_route(struct ht_builder *b, const struct ht_step *s) {
     m->n_used = n_used;
     m->normalise = s->u.moe.normalise;
     m->scale = s->u.moe.scale;
-    if (m->n_experts > b->c->max_width) b->c->max_width = m->n_experts;
 }
 
 // The prepared rows that gate and up read, and the steps that stand them together by expert.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cpu backend's table: a thread team, the kernels of one CPU level, and plans compiled for
 // them. One thread drives a backend; execute runs the whole plan inside one region of the team.
-// After prepare, nothing is allocated.
+// execute allocates nothing.
 #include <stdio.h>
 #include <string.h>
 
