@@ -19,14 +19,23 @@ INLINE void store_codes(uint8_t *code, vi first, vi second) {
 }
 #endif
 
-// A block's codes of four bits for products of sums (q8_sums.h): c + 120 in its first half, c - 8
-// in its second. Returns what its sums of products begin with.
+// Word i of a block's codes of four bits for products of sums (q8_sums.h): c + 120 in its first
+// half, c - 8 in its second. By a table where the bits above do not count.
+INLINE vi code_for_sums(const enum ht_format f, const vi *r, const int j, const int i) {
+    static const int8_t table[2][16] __attribute__((aligned(16))) = {
+        {120, 121, 122, 123, 124, 125, 126, 127, -128, -127, -126, -125, -124, -123, -122, -121},
+        {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}};
+    if (!LOOKUP_LOW) return add_bytes(codes(f, r, j, i, 0), i < 4 ? 120 : -8);
+    vi index = f == HT_Q4_0 ? indices(r[i % 4], i / 4 * 4) : indices(r[i], 4 * j);
+    return lookup(table[i / 4], index);
+}
+
+// Such a block, to a panel. Returns what its sums of products begin with.
 INLINE vi store_for_sums(uint8_t *code, const enum ht_format f, const vi *r, const int j) {
     vi products = splat_int(0);
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        vi first = add_bytes(codes(f, r, j, i, 0), 120);
-        vi second = add_bytes(codes(f, r, j, 4 + i, 0), -8);
+        vi first = code_for_sums(f, r, j, i), second = code_for_sums(f, r, j, 4 + i);
         products = dot4(products, first, second);
         *(vi *)(void *)(code + i * 128) = first;
         *(vi *)(void *)(code + (4 + i) * 128) = second;
@@ -55,7 +64,8 @@ INLINE void pack(const enum ht_format f, const bool sums, const uint8_t *w, size
             UNROLL(16)
             for (uint32_t g = 0; g < s.unit / s.group; g++) {
                 store_floats(scale_out + 32 * g, scale[g]);
-                if (PANEL_BACK) store_floats(back_out + 32 * g, back_of(scale[g]));
+                if (PANEL_BACK && (s.group == 32 || g % 2 == 0)) // what a first sum takes off
+                    store_floats(back_out + 32 * g, back_of(scale[g]));
                 if (s.has_min) store_floats(min_out + 32 * g, min[g]);
             }
             scale_out += s.unit / s.group * 32;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What avx512vnni_repacked.c has, of the formats whose codes are looked up in a table, for
-// processors with AVX512-VBMI: an index's upper bits need not be cleared there (vec_avx512.h). No
-// state; any thread.
+// What avx512vnni_repacked.c has, of the formats whose codes are looked up in a table, and packers
+// for products of sums, for processors with AVX512-VBMI: an index's upper bits need not be cleared
+// there (vec_avx512.h). No state; any thread.
 #include "backend/cpu/linear/x86/repacked.h"
+#include "backend/cpu/linear/x86/sums.h"
 
 #define ASK_PAGES 1
 #define REPACKED
@@ -19,3 +20,6 @@
 #define LOOKUPS
 
 #include "backend/cpu/linear/x86/repacked_codes.h"
+
+PACK_FOR_SUMS(HT_Q4_0, ht_repacked_sums_pack_q4_0)
+PACK_FOR_SUMS(HT_Q4_K, ht_repacked_sums_pack_q4_k)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Packers and streams of codes that were repacked (linear.h), for the levels with VNNI: what the
 // file's layout has to be turned for is there as it stands. Codes that are looked up have
-// avx512vbmi_repacked.c. No state; any thread.
+// avx512vbmi_repacked.c, and so have panels of sums. No state; any thread.
 #include "backend/cpu/linear/x86/repacked.h"
-#include "backend/cpu/linear/x86/sums.h"
 
 #define ASK_PAGES 1
 #define REPACKED
@@ -23,9 +22,6 @@
 
 #include "backend/cpu/linear/q8_tile.h"
 #include "backend/cpu/linear/x86/repacked_codes.h"
-
-PACK_FOR_SUMS(HT_Q4_0, ht_repacked_sums_pack_q4_0)
-PACK_FOR_SUMS(HT_Q4_K, ht_repacked_sums_pack_q4_k)
 
 void ht_repacked_tile_q8_0(const struct ht_panel *p, const struct ht_tile_args *t) {
     tiles(32, PLAIN, 0, p, t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Packers and tiles of codes of four bits by products of sums (avx512vnni_sums.c), and packers of
-// repacked ones (avx512vnni_repacked.c).
+// repacked ones (avx512vbmi_repacked.c).
 #ifndef HT_LINEAR_X86_SUMS_H
 #define HT_LINEAR_X86_SUMS_H
 
