@@ -106,6 +106,7 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     a.line += from * 64;
     a.left = n_lines - from;
     a.wrap = 64 - a.n_rows * a.stride;
+    if (a.left == 0) a.stride = a.wrap = 0; // nothing: the same line again and again
     return a;
 }
 
@@ -179,6 +180,10 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
         a.wrap = 64 - LANES * next_stride;
     }
     a.left = a.run;
+    if (a.n_runs == 0) { // nothing: the same line again and again
+        a.step = a.wrap = 0;
+        a.n_runs = UINT32_MAX;
+    }
     return a;
 }
 
@@ -233,11 +238,6 @@ INLINE void ask(struct asker *a, const uint32_t n_bytes, const uint32_t i, const
 INLINE void ask_rest(struct asker *a, size_t n_bytes, const uint32_t n_rows) {
     a->rest += (uint32_t)(-n_bytes & 63) * n_rows;
     for (; a->rest >= ASK_BYTES; a->rest -= ASK_BYTES) ask_lines(a);
-}
-
-// Behind a block: lines are counted one by one.
-INLINE void ask_block(struct asker *a, const uint32_t n_bytes) {
-    (void)a, (void)n_bytes;
 }
 #endif
 

@@ -125,7 +125,7 @@ INLINE void group_indices(enum ht_format f, const vi *raw, uint32_t g, vi *index
 // least a block.
 INLINE void ask_rows(const uint8_t *row, size_t stride, uint32_t g) {
     const uint32_t n = (LANES + 7) / 8;
-    for (uint32_t i = g * n; i < (g + 1) * n; i++) {
+    for (uint32_t i = g * n; i < (g + 1) * n && i < LANES; i++) {
         __builtin_prefetch(row + i * stride, 0, 2);
         __builtin_prefetch(row + i * stride + 64, 0, 2);
     }

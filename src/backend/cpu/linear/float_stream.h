@@ -82,7 +82,6 @@ INLINE void stream(const enum ht_format f, const uint32_t n, const uint8_t *w, s
             }
             UNROLL(4)
             for (uint32_t p = 0; p < m; p++) rows_advance(&q[p], 64);
-            ask_block(&asker, 64 * LANES * m);
         }
         UNROLL(4)
         for (uint32_t p = 0; p < m; p++) {

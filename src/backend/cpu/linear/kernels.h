@@ -167,7 +167,6 @@ typedef void ht_act_q8_fn(const struct ht_tops *tops, const float *x, uint32_t n
 static inline uint32_t ht_stream_tokens(uint32_t n) {
     return n <= 4 ? n : n <= 8 ? (n + 1) & ~1u : n <= 12 ? 12 : 16;
 }
-#define HT_STREAM_TOKENS 16
 
 // The formats that are multiplied: rows of a level's tables, HT_Q4_0_ROW and so on. All others
 // share an empty one, HT_NO_ROW.

@@ -236,15 +236,13 @@ static const float *sums_begin(const struct ht_linear_job *job, uint32_t row, ui
 }
 
 // A chunk of a group's rows, packed and multiplied.
-static void by_panel(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
-                     const uint8_t *rows, size_t stride, const struct scratch *s,
-                     const struct ht_tile_args *t) {
-    const struct ht_linear_format *f = kernels_of(k, job);
+static void by_panel(const struct block *b, const uint8_t *rows, size_t stride,
+                     const struct scratch *s, const struct ht_tile_args *t) {
     struct ht_panel panel = s->panel;
     panel.in_place = rows;
-    panel.part_bytes = k->lanes * ht_weight_bytes(job->format, job->n_in);
-    f->pack(ht_format_get((uint32_t)job->format), rows, stride, t->n_k, &panel);
-    f->tile(&panel, t);
+    panel.part_bytes = b->k->lanes * b->row_bytes;
+    b->f->pack(ht_format_get((uint32_t)b->job->format), rows, stride, t->n_k, &panel);
+    b->f->tile(&panel, t);
 }
 
 static struct block block_of(const struct ht_linear_kernels *k, const struct ht_linear_job *job,
@@ -319,7 +317,7 @@ static void band(const struct block *b, uint32_t row, uint32_t n_groups, struct 
                 ht_ahead_chunk(&t, then.at, together, n_then, b->row_bytes);
             else
                 ht_ahead_rows(&t, then, n_then);
-            by_panel(b->k, job, rows, b->row_bytes, s, &t);
+            by_panel(b, rows, b->row_bytes, s, &t);
             if (last && !placed) epilogue(b, row + g * HT_ROW_GROUP, HT_ROW_GROUP, acc);
         }
     }
@@ -389,7 +387,7 @@ static void group(const struct block *b, uint32_t row, uint32_t n_rows, struct h
             asked->n_lines = ((in_turn ? next.row_bytes : t.ahead_bytes) + 63) / 64;
             asked->n_rows = in_turn ? HT_ROW_GROUP : ht_lead_rows(b->k, stride, t.n_tokens);
         } else {
-            by_panel(b->k, job, rows, stride, s, &t);
+            by_panel(b, rows, stride, s, &t);
         }
         w += n_next;
         t.act += act_bytes(b->k, job->format, part);

@@ -22,7 +22,7 @@
 //                         q, instead of by dot4() of that word in all lanes (default 0)
 //   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied at once without a panel (at most
-//                         HT_STREAM_TOKENS); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
+//                         16); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
 //                         and of formats other than Q8_0, Q4_0 and Q4_K (q8_stream.h)
 //   OTHER_Q4_PACKS        if defined: the packers of Q4_0 and Q4_K are in another file
 //   MIN_PACK(name)        the packers of formats with mins, which other levels share; MIN_PACKED is

@@ -201,6 +201,23 @@ INLINE void add_bf16(const struct ht_tile_args *t, uint32_t k, const vi *w) {
     TILE_BF16(0, 4, 6);
 }
 
+// What a part of the rows asks for. Of several tokens it is four parts of the group behind, in turn
+// (linear.c), which streams of one token that ask by address do not know.
+INLINE struct asker asker_of_bf16(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
+                                  const struct ht_tile_args *t) {
+    struct asker a = asker_of(w, stride, n_bytes, part, 1, false, t);
+    if (!t->ahead_in_turn) return a;
+    const uint32_t n_lines = t->ahead_bytes / 64, n_parts = HT_ROW_GROUP / SIDE;
+    const uint32_t from = n_lines * part / n_parts;
+    a.line = t->ahead + from * 64;
+    a.step = t->ahead_stride;
+    a.left = a.run = HT_ASK_STREAMS;
+    a.n_runs = n_lines * (part + 1) / n_parts - from;
+    a.wrap = 64 - HT_ASK_STREAMS * a.step;
+    a.then = (struct ht_linear_next){w + SIDE * stride, stride};
+    return a;
+}
+
 // Few tokens: the panel is 16 rows x 32 at a time, in the first-level cache. It becomes a tile
 // while the next is written, since a tile waits for what is on its way to the cache.
 void ht_stream_bf16_amx(const uint8_t *w, size_t row_bytes, const struct ht_tile_args *t) {
@@ -209,7 +226,7 @@ void ht_stream_bf16_amx(const uint8_t *w, size_t row_bytes, const struct ht_tile
     configure(t->n_tokens, 0, DEPTH_BYTES);
     for (uint32_t part = 0; part < HT_ROW_GROUP / SIDE; part++, w += SIDE * row_bytes) {
         struct rows q = rows_of(w, row_bytes, 64, 1);
-        struct asker asker = asker_of(w, row_bytes, n_bytes, part, 1, false, t);
+        struct asker asker = asker_of_bf16(w, row_bytes, n_bytes, part, t);
         TILE_LOAD(0, t->from + SIDE * part, t->from_stride * sizeof(float));
         for (uint32_t k = 0; k < t->n_k; k += DEPTH, rows_advance(&q, DEPTH_BYTES)) {
             load64(&q, panel[k / DEPTH % 2]);
