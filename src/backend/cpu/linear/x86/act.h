@@ -74,34 +74,76 @@ INLINE vi sum_pairs_of(const vi word[8], vi low) {
     return sum;
 }
 
-// LANES blocks, of which only the first n are stored. False, and nothing done, where one holds
-// an infinity or a NaN.
-INLINE bool quantise_blocks(const struct ht_tops *tops, const float *x, uint32_t n,
-                            struct ht_act_q8 *dst, size_t dst_step) {
-    vf v[HT_Q8_BLOCK], inverse[HT_N_TOPS], error[HT_N_TOPS];
-    load_blocks(x, v);
-    vi bits = max_magnitude(v);
-    if (reduce_max(bits) >= 0x7f800000) return false;
-    vf amax = (vf)bits, top = splat(tops->top[0]);
+// LANES blocks on their way, and what is known of them.
+struct group {
+    vf v[HT_Q8_BLOCK], amax, inverse[HT_N_TOPS], top;
+    vi usual; // where codes and step are not 0
+};
+
+// Reads n blocks, or LANES. False where one holds an infinity or a NaN.
+INLINE bool read_group(const struct ht_tops *tops, const float *x, uint32_t n, struct group *g) {
+    float last[ACT_FLOATS];
+    if (n < LANES) {
+        for (uint32_t i = 0; i < ACT_FLOATS; i += LANES)
+            store_floats(last + i, i < n * HT_Q8_BLOCK ? load_floats(x + i) : splat(0));
+        x = last;
+    }
+    load_blocks(x, g->v);
+    vi bits = max_magnitude(g->v);
+    g->amax = (vf)bits;
     UNROLL(3)
-    for (int i = 0; i < HT_N_TOPS; i++) inverse[i] = splat(tops->top[i]) / amax;
-    vi usual = inverse[0] < splat(INFINITY); // else codes and step are 0
+    for (int i = 0; i < HT_N_TOPS; i++) g->inverse[i] = splat(tops->top[i]) / g->amax;
+    g->usual = g->inverse[0] < splat(INFINITY);
+    return reduce_max(bits) < 0x7f800000;
+}
+
+// Which of the steps rounds best, to inverse[0].
+INLINE void choose_step(const struct ht_tops *tops, struct group *g) {
+    vf error[HT_N_TOPS], inverse = g->inverse[0], top = splat(tops->top[0]);
     UNROLL(3)
     for (int i = 0; i < HT_N_TOPS; i++)
-        error[i] = rounding_errors(v, inverse[i]) * splat(tops->weight[i]);
+        error[i] = rounding_errors(g->v, g->inverse[i]) * splat(tops->weight[i]);
     UNROLL(2)
     for (int i = 1; i < HT_N_TOPS; i++) {
         vi better = error[i] < error[0];
         error[0] = (vf)choose(better, (vi)error[i], (vi)error[0]);
-        inverse[0] = (vf)choose(better, (vi)inverse[i], (vi)inverse[0]);
+        inverse = (vf)choose(better, (vi)g->inverse[i], (vi)inverse);
         top = (vf)choose(better, (vi)splat(tops->top[i]), (vi)top);
     }
-    inverse[0] = (vf)((vi)inverse[0] & usual);
+    g->inverse[0] = (vf)((vi)inverse & g->usual);
+    g->top = top;
+}
+
+// Of the first n blocks.
+INLINE void write_group(const struct group *g, uint32_t n, struct ht_act_q8 *dst, size_t dst_step) {
     vi word[16], sum[2] = {0};
     UNROLL(8)
-    for (int i = 0; i < 8; i++) word[i] = round_four(v + 4 * i, inverse[0], &sum[i / 4]);
-    set_rest((vf)((vi)(amax / top) & usual), sum[0], sum[1], sum_pairs_of(word, sum[0]), word + 8);
+    for (int i = 0; i < 8; i++) word[i] = round_four(g->v + 4 * i, g->inverse[0], &sum[i / 4]);
+    vf step = (vf)((vi)(g->amax / g->top) & g->usual);
+    set_rest(step, sum[0], sum[1], sum_pairs_of(word, sum[0]), word + 8);
     store_lines(word, n, dst, dst_step);
+}
+
+// Some groups take each step together: at its end one waits for its maximum, its quotients or its
+// errors, and is longer than a processor looks ahead.
+#define GROUPS 4
+
+// n blocks of at most so many groups. False, and nothing done, where one holds an infinity or a
+// NaN.
+static bool quantise_groups(const struct ht_tops *tops, const float *x, uint32_t n,
+                            struct ht_act_q8 *dst, size_t dst_step) {
+    struct group g[GROUPS];
+    bool finite = true;
+    for (uint32_t b = 0; b < n; b += LANES) {
+        // Blocks of a column lie far apart.
+        for (uint32_t i = b; i < n && i < b + LANES; i++)
+            __builtin_prefetch(ht_act_block(dst, i, dst_step), 1);
+        finite &= read_group(tops, x + b * HT_Q8_BLOCK, n - b, &g[b / LANES]);
+    }
+    if (!finite) return false;
+    for (uint32_t b = 0; b < n; b += LANES) choose_step(tops, &g[b / LANES]);
+    for (uint32_t b = 0; b < n; b += LANES)
+        write_group(&g[b / LANES], n - b, ht_act_block(dst, b, dst_step), dst_step);
     return true;
 }
 
@@ -112,18 +154,10 @@ static void act_q8_blocks(const struct ht_tops *tops, const float *x, uint32_t n
     uint32_t k = 0;
     for (uint32_t n; k + LEAST * HT_Q8_BLOCK <= n_in;
          k += n * HT_Q8_BLOCK, dst = ht_act_block(dst, n, dst_step)) {
-        float last[ACT_FLOATS];
-        const float *from = x + k;
-        n = (n_in - k) / HT_Q8_BLOCK < LANES ? (n_in - k) / HT_Q8_BLOCK : LANES;
-        // Blocks of a column lie far apart: the next ones' lines are asked for.
-        for (uint32_t b = 0; b < n; b++)
-            __builtin_prefetch(ht_act_block(dst, b + LANES, dst_step), 1);
-        if (n < LANES) {
-            for (uint32_t i = 0; i < ACT_FLOATS; i += LANES)
-                store_floats(last + i, i < n * HT_Q8_BLOCK ? load_floats(from + i) : splat(0));
-            from = last;
-        }
-        if (!quantise_blocks(tops, from, n, dst, dst_step))
+        n = (n_in - k) / HT_Q8_BLOCK;
+        if (n > GROUPS * LANES) n = GROUPS * LANES;
+        if (n % LANES < LEAST) n -= n % LANES;
+        if (!quantise_groups(tops, x + k, n, dst, dst_step))
             act_q8(tops, x + k, n * HT_Q8_BLOCK, dst, dst_step);
     }
     if (k < n_in) act_q8(tops, x + k, n_in - k, dst, dst_step);
