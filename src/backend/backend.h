@@ -214,8 +214,8 @@ struct ht_batch_seq {
 };
 
 struct ht_batch {
-    // 1..max_tokens. Tokens of one sequence stand together, in rising, consecutive positions; where
-    // they are several runs, each begins behind the one before
+    // 1..max_tokens. A run of one sequence's tokens has rising, consecutive positions; where a
+    // sequence has several runs, each begins behind the one before (which nobody checks)
     uint32_t n_tokens;
     const int32_t *tokens;
     const uint32_t *pos;

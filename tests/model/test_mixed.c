@@ -370,7 +370,7 @@ static void test_close_scores(void **state) {
 
 // ---- experts in numbers and widths beside which the rest of the model is small
 
-static void check_room(const struct tiny_edit *edits, uint32_t ffn) {
+static void check_room(const struct tiny_edit *edits, uint32_t n_experts, uint32_t ffn) {
     struct hearth_error err;
     struct pair p;
     load(&p, 0, "qwen3moe", edits);
@@ -385,6 +385,7 @@ static void check_room(const struct tiny_edit *edits, uint32_t ffn) {
     if (ht_backend_cpu.open(&o, &b, &err) ||
         ht_backend_cpu.prepare(b, &p.plan[0], &l, &prepared, &err))
         fail_msg("%s", err.message);
+    assert_true(prepared->c->row_bytes >= n_experts * sizeof(float)); // a row of scores
     assert_true(prepared->c->linear_bytes >= ht_linear_scratch_bytes(ffn, l.max_tokens));
     ht_backend_cpu.release(prepared);
     ht_backend_cpu.close(b);
@@ -424,7 +425,7 @@ static void test_experts_have_room(void **state) {
             edits[2 + i].ne[1] = router ? n : down ? 32 : ffn;
             edits[2 + i].ne[2] = n;
         }
-        check_room(edits, ffn);
+        check_room(edits, n, ffn);
     }
 }
 

@@ -70,7 +70,7 @@ size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, si
 
 static void columns_q8(const struct ht_linear_kernels *k, const struct ht_tops *tops,
                        const float *x, uint32_t n_rows, uint32_t n, uint8_t *to, size_t row_bytes) {
-    enum { TOGETHER = 16 }; // blocks that a level takes at once, at most
+    enum { TOGETHER = 64 }; // blocks that a level takes at once, at most
     _Alignas(64) struct ht_act_q8 lines[TOGETHER];
     uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
     if (n_blocks == 1) {

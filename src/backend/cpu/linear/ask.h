@@ -166,7 +166,7 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     if (n_lines <= NEAR) ask_then(&a);
     a.line = group ? t->ahead + part * LANES * t->ahead_stride : a.then.at;
     size_t next_stride = group ? t->ahead_stride : a.then.row_bytes;
-    size_t next_bytes = group || last ? t->ahead_bytes : n_bytes;
+    size_t next_bytes = group || last || t->ahead_bytes == 0 ? t->ahead_bytes : n_bytes;
     if (next_bytes == next_stride && next_bytes <= MOST_BY_ADDRESS) {
         const uint32_t all = (uint32_t)(LANES * next_bytes + 63) / 64;
         a.n_runs = (all + HT_ASK_STREAMS - 1) / HT_ASK_STREAMS;

@@ -64,9 +64,9 @@ static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i
 //          with an offset below 128 at avx2 and avx512; panels for products of sums have what
 //          q8_sums.h says
 //          or [n_k / 8][2][8][2][8] (level neon_i8mm): rows 4 b + 2 a + c by [a][b][c]
-//          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale, where a
-//          level's packers and tiles have that; min of halves of blocks is a 128th of it
-//          (half_128, but at level scalar); min of signed codes at avx2 is the int32 that a
+//          scale, back, min [n_k / group][32]; back is -HT_SHIFT * scale of whole blocks and first
+//          halves, where a level's packers and tiles have that; min of halves of blocks is a 128th
+//          of it (half_128, but at level scalar); min of signed codes at avx2 is the int32 that a
 //          block's sum begins with (q8_sum.h)
 //   f32:   code is float [n_k][32]
 //   bf16:  code is uint16_t [n_k / 2][32][2]

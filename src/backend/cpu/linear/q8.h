@@ -20,7 +20,7 @@
 //                         default) or 2
 //   DOT4_BY_LANE          1: products are by dot4_lane(acc, code, q, c), of word c of the codes at
 //                         q, instead of by dot4() of that word in all lanes (default 0)
-//   PANEL_BACK            1: panels hold what takes HT_SHIFT off scaled sums (default 0)
+//   PANEL_BACK            1: panels hold what takes HT_SHIFT off a block's first sum (default 0)
 //   STREAM_TOKENS         up to this many tokens are multiplied at once without a panel (at most
 //                         16); STREAM_Q4_K, STREAM_OTHER: fewer, if defined, of Q4_K
 //                         and of formats other than Q8_0, Q4_0 and Q4_K (q8_stream.h)

@@ -197,7 +197,7 @@ INLINE void run_entries(enum ht_format f, const struct entries_shape s, const ui
                 for (uint32_t i = 0; i < n_scales; i++, at += HT_ROW_GROUP) {
                     store_floats(p->scale + at, scale[i]);
                     if (whom == FOR_UNSIGNED && LANES == 16 && i == 0)
-                        store_floats(p->back + at, back_of(scale[i])); // for PANEL_BACK
+                        store_floats(p->back + at, back_of(scale[i])); // PANEL_BACK: of 16 lanes
                     if (NEGATIVES && to.count)
                         store_floats(p->min + at, (vf)negatives_start(to.sum[i]));
                 }

@@ -11,7 +11,7 @@
 struct field_bits {
     int32_t base[20];   // of 2^23, 2^22 and so on
     int32_t mask[6];    // fields of four bits at 0, 8, 4, 12, of six at 0, 8
-    int32_t less[2][3]; // 32 at 0 and at 8, and 2^23 or less around it
+    int32_t less[2][3]; // [at bit 0, at bit 8][up]: the base with a field of 32
 };
 
 INLINE const struct field_bits *field_bits(void) {

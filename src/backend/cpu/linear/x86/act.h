@@ -80,7 +80,7 @@ struct group {
     vi usual; // where codes and step are not 0
 };
 
-// Reads n blocks, or LANES. False where one holds an infinity or a NaN.
+// Reads LANES blocks, or n and zeros behind them. False where one holds an infinity or a NaN.
 INLINE bool read_group(const struct ht_tops *tops, const float *x, uint32_t n, struct group *g) {
     float last[ACT_FLOATS];
     if (n < LANES) {
@@ -124,8 +124,8 @@ INLINE void write_group(const struct group *g, uint32_t n, struct ht_act_q8 *dst
     store_lines(word, n, dst, dst_step);
 }
 
-// Some groups take each step together: at its end one waits for its maximum, its quotients or its
-// errors, and is longer than a processor looks ahead.
+// Some groups take each step together: at its end a group waits for its maximum, its quotients or
+// its errors, and the work on one is longer than what a processor looks ahead.
 #define GROUPS 4
 
 // n blocks of at most so many groups. False, and nothing done, where one holds an infinity or a
@@ -135,7 +135,7 @@ static bool quantise_groups(const struct ht_tops *tops, const float *x, uint32_t
     struct group g[GROUPS];
     bool finite = true;
     for (uint32_t b = 0; b < n; b += LANES) {
-        // Blocks of a column lie far apart.
+        // Blocks of a column lie far apart, so their lines are asked for first.
         for (uint32_t i = b; i < n && i < b + LANES; i++)
             __builtin_prefetch(ht_act_block(dst, i, dst_step), 1);
         finite &= read_group(tops, x + b * HT_Q8_BLOCK, n - b, &g[b / LANES]);

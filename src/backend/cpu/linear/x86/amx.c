@@ -201,12 +201,13 @@ INLINE void add_bf16(const struct ht_tile_args *t, uint32_t k, const vi *w) {
     TILE_BF16(0, 4, 6);
 }
 
-// What a part of the rows asks for. Of several tokens it is four parts of the group behind, in turn
-// (linear.c), which streams of one token that ask by address do not know.
+// What a part of the rows asks for. Streams of several tokens are given four parts of the group
+// behind, to ask for in turn (linear.c), which the asker by address does not do. (Into L1 the last
+// rows ask for the group behind, whatever is read next.)
 INLINE struct asker asker_of_bf16(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
                                   const struct ht_tile_args *t) {
     struct asker a = asker_of(w, stride, n_bytes, part, 1, false, t);
-    if (!t->ahead_in_turn) return a;
+    if (!t->ahead_in_turn || t->ahead_bytes == 0) return a;
     const uint32_t n_lines = t->ahead_bytes / 64, n_parts = HT_ROW_GROUP / SIDE;
     const uint32_t from = n_lines * part / n_parts;
     a.line = t->ahead + from * 64;
@@ -215,6 +216,7 @@ INLINE struct asker asker_of_bf16(const uint8_t *w, size_t stride, size_t n_byte
     a.n_runs = n_lines * (part + 1) / n_parts - from;
     a.wrap = 64 - HT_ASK_STREAMS * a.step;
     a.then = (struct ht_linear_next){w + SIDE * stride, stride};
+    if (n_bytes <= NEAR * 64) ask_then(&a);
     return a;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packers and streams of codes that were repacked (linear.h), for the levels with VNNI: what the
-// file's layout has to be turned for is there as it stands. Codes that are looked up have
-// avx512vbmi_repacked.c, and so have panels of sums. No state; any thread.
+// file's layout has to be turned for is there as it stands. Codes that are looked up, and
+// panels of sums, are in avx512vbmi_repacked.c. No state; any thread.
 #include "backend/cpu/linear/x86/repacked.h"
 
 #define ASK_PAGES 1
