@@ -108,7 +108,7 @@ LEVEL(ht_linear_avx512bf16, "avx512bf16", 0, HT_ASK_LISTED, HT_ASK_BEHIND, false
 
 // Zen 5, whose units have 512 bits: twice the products from memory that is not twice as fast. As
 // avx512bf16 but for what suits such units (docs/kernels.md, "Zen 5"); the same bits.
-LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8, 4,
+LEVEL(ht_linear_avx512bf16_wide, "avx512bf16", 1, HT_ASK_NEAR, HT_ASK_NEAR, true, true, 16, 8, 8, 5,
       16, tile_32, tile_32_min, ht_sums_pack, ht_repacked_sums_pack, ht_sums_tile, ht_sums_tile_min,
       ht_repacked_scales_q8_0, ht_repacked_tile_q8_0, pack, WITH_VBMI, ht_one, 8, ht_one_f16, 2,
       ht_act_bf16_avx512, (ht_pack_bf16_pairs, ht_tile_bf16_pairs, ht_stream_bf16_pairs, 4, 8),
