@@ -83,6 +83,11 @@ struct asker {
     uint32_t rest;              // bytes read, beyond those that lines were asked for
 };
 
+// The same line again and again.
+INLINE void ask_no_more(struct asker *a) {
+    a->stride = a->wrap = 0;
+}
+
 // While n_parts * LANES rows from w on are read, n_bytes of each: from part `part` of a group on.
 // codes: rows may be short; those of floats are not, and have no code for it.
 INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, uint32_t part,
@@ -106,7 +111,7 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
     a.line += from * 64;
     a.left = n_lines - from;
     a.wrap = 64 - a.n_rows * a.stride;
-    if (a.left == 0) a.stride = a.wrap = 0; // nothing: the same line again and again
+    if (a.left == 0) ask_no_more(&a);
     return a;
 }
 
@@ -122,7 +127,7 @@ INLINE void ask_lines(struct asker *a) {
     if (a->row < a->n_rows) return;
     a->row = 0;
     a->line += a->wrap;
-    if (--a->left == 0) a->stride = a->wrap = 0; // no more: the same line again and again
+    if (--a->left == 0) ask_no_more(a);
 }
 
 #else
@@ -144,6 +149,12 @@ struct asker {
 };
 #define NEAR            6    // lines of a row
 #define MOST_BY_ADDRESS 4608 // bytes of a row
+
+// The same line again and again.
+INLINE void ask_no_more(struct asker *a) {
+    a->step = a->wrap = 0;
+    a->n_runs = UINT32_MAX;
+}
 
 INLINE void ask_then(struct asker *a) {
     a->near = a->then.at;
@@ -180,10 +191,7 @@ INLINE struct asker asker_of(const uint8_t *w, size_t stride, size_t n_bytes, ui
         a.wrap = 64 - LANES * next_stride;
     }
     a.left = a.run;
-    if (a.n_runs == 0) { // nothing: the same line again and again
-        a.step = a.wrap = 0;
-        a.n_runs = UINT32_MAX;
-    }
+    if (a.n_runs == 0) ask_no_more(&a);
     return a;
 }
 
@@ -199,10 +207,7 @@ INLINE void ask_lines(struct asker *a) {
     if (--a->left == 0) {
         a->left = a->run;
         a->line += a->wrap;
-        if (--a->n_runs == 0) { // no more: the same line again and again
-            a->step = a->wrap = 0;
-            a->n_runs = UINT32_MAX;
-        }
+        if (--a->n_runs == 0) ask_no_more(a);
     }
     if (--a->near_row == 0) {
         a->near_row = LANES;

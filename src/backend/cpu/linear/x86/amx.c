@@ -215,6 +215,7 @@ INLINE struct asker asker_of_bf16(const uint8_t *w, size_t stride, size_t n_byte
     a.left = a.run = HT_ASK_STREAMS;
     a.n_runs = n_lines * (part + 1) / n_parts - from;
     a.wrap = 64 - HT_ASK_STREAMS * a.step;
+    if (a.n_runs == 0) ask_no_more(&a);
     a.then = (struct ht_linear_next){w + SIDE * stride, stride};
     if (n_bytes <= NEAR * 64) ask_then(&a);
     return a;
