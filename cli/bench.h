@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What cmd_bench.c measures and bench_report.c prints.
+// What cmd_bench.c measures, bench_run.c runs and bench_report.c prints.
 #ifndef HEARTH_CLI_BENCH_H
 #define HEARTH_CLI_BENCH_H
 
@@ -42,6 +42,24 @@ struct test { // one row of the table
     struct hearth_ceilings steps_beside;
 };
 
+// What a repetition gave.
+struct bench_result {
+    double seconds, n_tokens; // prompt tokens, or those generated
+    struct kinds work;        // of the passes in these seconds
+    // The weights alone, and products, right before and right after them; not where `bare`.
+    struct hearth_ceilings beside;
+    bool bare;
+};
+
+// bench_run.c: one repetition, and what is said where --ctx is too short for one. All return an
+// exit status. A prompt behind a depth takes what both take together less what the depth takes
+// alone; `timed`: each kind of step as well.
+int bench_run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
+                   struct bench_result *r);
+int bench_no_place(uint32_t n_prompt);
+int bench_no_place_for(uint32_t n, uint32_t depth);
+
+// bench_report.c
 void bench_print_head(struct bench *b);
 void bench_print_row(struct bench *b, const struct test *t);
 void bench_print_end(struct bench *b);

@@ -11,8 +11,6 @@
 
 enum {
     CEILING_MS = 300, // for each of seven measurements
-    READ_MS = 1,      // beside a repetition: four passes over the weights, or more
-    MULTIPLY_MS = 5,  // beside a repetition: for each of five numbers
     FEW_TOKENS = 16,  // a prompt of more multiplies longer than it reads
 };
 // The memory that the ceilings were measured in is given back, and a virtual machine hands it on to
@@ -38,211 +36,6 @@ static const struct option_group bench_group = {"Runs", bench_options,
 static const struct option_group *const bench_groups[] = {&bench_group, &group_engine, &group_file,
                                                           &group_common};
 
-// ---- one repetition
-
-struct lane {          // one sequence
-    size_t *n_started; // sequences that have generated a token
-    size_t n_tokens;
-    hearth_request *request;
-};
-
-static bool on_event(void *user, const struct hearth_event *e) {
-    struct lane *l = user;
-    if (e->token >= 0 && l->n_tokens++ == 0) ++*l->n_started;
-    return true;
-}
-
-static uint64_t mix(uint64_t x) { // splitmix64 (Steele, Lea, Flood 2014)
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-// Queues a prompt of n random tokens; it goes on without end where `generate`, and else ends with
-// the token that its logits give.
-static int create_lane(struct bench *b, size_t n, bool generate, uint64_t seed, struct lane *lane) {
-    struct hearth_request_options o;
-    struct hearth_error err = {HEARTH_OK, ""};
-    int32_t *tokens = malloc(n * sizeof(*tokens));
-    if (!tokens) return fail("out of memory");
-    for (size_t i = 0; i < n; i++) {
-        tokens[i] = (int32_t)(mix(seed * 1000003 + i) % b->info.n_vocab);
-    }
-    hearth_request_options_default(&o);
-    o.sampling.temperature = 0;
-    o.max_tokens = generate ? -1 : 1;
-    o.ignore_end = true;
-    o.on_event = on_event;
-    o.user = lane;
-    enum hearth_status s = hearth_request_create(b->engine, tokens, n, &o, &lane->request, &err);
-    free(tokens);
-    return s ? fail_error(&err) : EXIT_FINE;
-}
-
-static int step(struct bench *b, size_t *n_active) {
-    struct hearth_error err = {HEARTH_OK, ""};
-    if (hearth_engine_step(b->engine, n_active, &err)) return fail_error(&err);
-    return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
-}
-
-static size_t lanes_tokens(const struct lane *lanes, size_t n) {
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i++) sum += lanes[i].n_tokens;
-    return sum;
-}
-
-// What a repetition gave.
-struct result {
-    double seconds, n_tokens; // prompt tokens, or those generated
-    struct kinds work;        // of the passes in these seconds
-    // The weights alone, and products, right before and right after them; not where `bare`.
-    struct hearth_ceilings beside;
-    bool bare;
-};
-
-// Both add half of what is measured now to r, and are called on both sides of the passes, since a
-// shared machine's memory and processors may change their speed within seconds: reading, which
-// changes more, next to them.
-static int read_beside(struct bench *b, const struct test *t, struct result *r) {
-    struct hearth_error err = {HEARTH_OK, ""};
-    double bytes_s = b->weights_bytes_s;
-    if (r->bare) return EXIT_FINE;
-    if (t->reads && hearth_engine_read_speed(b->engine, READ_MS, &bytes_s, &err))
-        return fail_error(&err);
-    r->beside.read_bytes_s += bytes_s / 2;
-    return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
-}
-
-static int multiply_beside(struct bench *b, struct result *r) {
-    struct hearth_error err = {HEARTH_OK, ""};
-    struct hearth_ceilings now = {0}, *sum = &r->beside;
-    if (r->bare) return EXIT_FINE;
-    if (hearth_engine_multiply_speed(b->engine, MULTIPLY_MS, &now, &err)) return fail_error(&err);
-    sum->int8_macs_s += now.int8_macs_s / 2;
-    sum->i16_macs_s += now.i16_macs_s / 2;
-    sum->bf16_macs_s += now.bf16_macs_s / 2;
-    sum->f32_macs_s += now.f32_macs_s / 2;
-    sum->slowest_thread += now.slowest_thread / 2;
-    return atomic_load(&b->interrupt.hit) ? EXIT_INTERRUPTED : EXIT_FINE;
-}
-
-// Counts from here on, where there are ceilings to compare with.
-static int begin_work(struct bench *b, const struct test *t, bool timed, struct result *r) {
-    struct hearth_error err = {HEARTH_OK, ""};
-    enum hearth_profile mode = timed ? HEARTH_PROFILE_STEPS : HEARTH_PROFILE_WORK;
-    if (!b->has_ceilings) return EXIT_FINE;
-    int code = multiply_beside(b, r);
-    if (!code) code = read_beside(b, t, r);
-    if (code) return code;
-    return hearth_engine_profile(b->engine, mode, &err) ? fail_error(&err) : EXIT_FINE;
-}
-
-static int end_work(struct bench *b, const struct test *t, struct result *r) {
-    struct hearth_step_kind k;
-    if (!b->has_ceilings) return EXIT_FINE;
-    r->work.n = 0;
-    while (hearth_engine_step_kind(b->engine, r->work.n, &k)) {
-        if (r->work.n == MAX_KINDS) return fail("more than %d kinds of steps", MAX_KINDS);
-        r->work.items[r->work.n++] = k;
-    }
-    int code = read_beside(b, t, r);
-    return code ? code : multiply_beside(b, r);
-}
-
-static int time_prompts(struct bench *b, const struct test *t, bool timed, struct result *r) {
-    int code = begin_work(b, t, timed, r);
-    double begin = now_s();
-    for (size_t n_active = 1; n_active && !code;) code = step(b, &n_active);
-    r->seconds = now_s() - begin;
-    return code ? code : end_work(b, t, r);
-}
-
-// n passes, counted from when every sequence has its first token.
-static int time_generation(struct bench *b, const struct test *t, const struct lane *lanes,
-                           const size_t *n_started, bool timed, struct result *r) {
-    int code = EXIT_FINE;
-    size_t n_active = 1;
-    while (*n_started < t->seqs && n_active && !code) code = step(b, &n_active);
-    if (!code) code = begin_work(b, t, timed, r);
-    size_t before = lanes_tokens(lanes, t->seqs);
-    double begin = now_s();
-    for (uint32_t i = 0; i < t->n && n_active && !code; i++) code = step(b, &n_active);
-    r->seconds = now_s() - begin;
-    r->n_tokens = (double)(lanes_tokens(lanes, t->seqs) - before);
-    return code ? code : end_work(b, t, r);
-}
-
-static int no_place(uint32_t n_prompt) {
-    return fail_usage("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
-}
-
-static int no_place_for(uint32_t n, uint32_t depth) {
-    return fail_usage("--ctx leaves no place for %u tokens behind %u", n, depth);
-}
-
-// Says what kept sequences from what was to be measured.
-static int check_lanes(const struct lane *lanes, size_t n, size_t n_started, uint32_t n_prompt) {
-    struct hearth_error err = {HEARTH_OK, ""};
-    for (size_t i = 0; i < n; i++)
-        if (hearth_request_error(lanes[i].request, &err)) return fail_error(&err);
-    if (n_started == n) return EXIT_FINE;
-    return no_place(n_prompt);
-}
-
-// Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
-static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, uint64_t seed,
-                     bool timed, struct result *r) {
-    size_t n_started = 0;
-    struct lane *lanes = calloc(t->seqs, sizeof(*lanes));
-    int code = lanes ? EXIT_FINE : fail("out of memory");
-    for (uint32_t i = 0; i < t->seqs && !code; i++) {
-        lanes[i].n_started = &n_started;
-        code = create_lane(b, n_prompt, t->generate, seed * 4099 + i, &lanes[i]);
-    }
-    if (!code) {
-        code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
-                           : time_prompts(b, t, timed, r);
-    }
-    if (!code) code = check_lanes(lanes, t->seqs, n_started, n_prompt);
-    if (!code && t->generate && r->n_tokens < (double)t->n * t->seqs)
-        code = no_place_for(t->n, t->depth);
-    for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
-    free(lanes);
-    return code;
-}
-
-// Takes from a what b did; times may have come out the other way round. Bytes are read once a pass,
-// so the weights would drop out with the passes that both need: none are told.
-static void subtract_work(struct kinds *a, const struct kinds *b) {
-    for (size_t i = 0; i < a->n && i < b->n; i++) {
-        struct hearth_step_kind *x = &a->items[i];
-        const struct hearth_step_kind *y = &b->items[i];
-        x->n_steps -= y->n_steps < x->n_steps ? y->n_steps : x->n_steps;
-        x->ns -= y->ns < x->ns ? y->ns : x->ns;
-        x->bytes = 0;
-        x->macs = x->macs > y->macs ? x->macs - y->macs : 0;
-        x->int8_load = x->int8_load > y->int8_load ? x->int8_load - y->int8_load : 0;
-        x->i16_load = x->i16_load > y->i16_load ? x->i16_load - y->i16_load : 0;
-        x->bf16_load = x->bf16_load > y->bf16_load ? x->bf16_load - y->bf16_load : 0;
-        x->f32_load = x->f32_load > y->f32_load ? x->f32_load - y->f32_load : 0;
-    }
-}
-
-// A prompt behind a depth takes what both take together less what the depth takes alone.
-static int run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
-                    struct result *r) {
-    struct result deep = {.bare = true};
-    *r = (struct result){0};
-    if (t->generate) return run_lanes(b, t, t->depth ? t->depth : 1, seed, timed, r);
-    int code = run_lanes(b, t, t->depth + t->n, seed, timed, r);
-    if (!code && t->depth) code = run_lanes(b, t, t->depth, seed, timed, &deep);
-    r->n_tokens = (double)t->n * t->seqs;
-    r->seconds -= deep.seconds;
-    subtract_work(&r->work, &deep.work);
-    return code;
-}
-
 // ---- one row
 
 struct repetition {
@@ -255,7 +48,7 @@ static int compare_doubles(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static struct repetition repetition_of(const struct result *r) {
+static struct repetition repetition_of(const struct bench_result *r) {
     struct repetition x = {.beside = r->beside};
     double bytes = 0, compute_s = 0;
     if (r->seconds <= 0) return x;
@@ -294,7 +87,7 @@ static void set_medians(const struct repetition *r, size_t n, double *sorted, st
     t->best = sorted[n - 1];
 }
 
-static void set_work(const struct result *r, struct test *t) {
+static void set_work(const struct bench_result *r, struct test *t) {
     t->bytes = t->macs = 0;
     for (size_t i = 0; i < r->work.n && r->n_tokens > 0; i++) {
         t->bytes += r->work.items[i].bytes / r->n_tokens;
@@ -304,18 +97,18 @@ static void set_work(const struct result *r, struct test *t) {
 
 static int run_test(struct bench *b, struct test *t) {
     size_t n = (size_t)b->a->reps;
-    struct result r = {0};
+    struct bench_result r = {0};
     struct repetition *reps = calloc(n, sizeof(*reps));
     double *sorted = calloc(n, sizeof(*sorted));
     int code = reps && sorted ? EXIT_FINE : fail("out of memory");
     for (size_t i = 0; i < n && !code; i++) {
-        code = run_once(b, t, i + 1, false, &r);
+        code = bench_run_once(b, t, i + 1, false, &r);
         reps[i] = repetition_of(&r);
     }
     if (!code) {
         set_medians(reps, n, sorted, t);
         set_work(&r, t);
-        if (b->a->steps) code = run_once(b, t, n + 1, true, &r);
+        if (b->a->steps) code = bench_run_once(b, t, n + 1, true, &r);
         if (b->a->steps) t->steps = r.work;
         if (b->a->steps) t->steps_beside = r.beside;
     }
@@ -383,11 +176,11 @@ static int run_row(struct bench *b, bool generate, int64_t n, int64_t depth, int
 // 6 % more slowly: Emerald Rapids, 2026-11-29.)
 static int warm_up(struct bench *b) {
     struct test t = {.generate = true, .n = 1, .seqs = 1};
-    struct result r;
+    struct bench_result r;
     int code;
     bool settles = now_s() < b->settled_s;
     progress_begin(&b->progress, settles ? "waiting for the system to settle" : "warming up", "");
-    do code = run_once(b, &t, 0, false, &r);
+    do code = bench_run_once(b, &t, 0, false, &r);
     while (!code && now_s() < b->settled_s);
     progress_end(&b->progress);
     return code;
@@ -434,8 +227,8 @@ static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
     uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o->n_batch * 2;
     uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
     if (!o->n_ctx) o->n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
-    if (most && o->n_ctx <= (uint64_t)depth + most) return no_place(depth + most);
-    if (n && o->n_ctx <= (uint64_t)(depth ? depth : 1) + n) return no_place_for(n, depth);
+    if (most && o->n_ctx <= (uint64_t)depth + most) return bench_no_place(depth + most);
+    if (n && o->n_ctx <= (uint64_t)(depth ? depth : 1) + n) return bench_no_place_for(n, depth);
     if (o->n_ctx < WARM_UP_CTX) o->n_ctx = WARM_UP_CTX;
     if (hearth_memory_plan(b->model, o, &memory, &err)) return fail_error(&err);
     if (o->repack) b->repacked_bytes = memory.packed;
