@@ -106,9 +106,11 @@ enum ht_rope_pairing {
 
 // Every scaling variant (linear, llama3 factors, YaRN) is a table of frequencies and one factor,
 // made by the model.
+#define HT_ROPE_FREQ_MAX 128 // 2^32 positions stay below 2^40 radians
+
 struct ht_rope {
     uint32_t n_rot;         // even, <= head_dim
-    const double *inv_freq; // [n_rot / 2] radians a position
+    const double *inv_freq; // [n_rot / 2] radians a position, each below HT_ROPE_FREQ_MAX
     float mscale;           // multiplies cos and sin (YaRN's attention factor), else 1
     // far(pos) = 1 + far_beta * ln(1 + floor(pos / far_period)); far_beta 0: 1 everywhere
     float far_beta;

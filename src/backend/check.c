@@ -89,7 +89,7 @@ static enum hearth_status check_rope(const struct ht_plan *p, uint32_t i,
         return ht_fail(err, HEARTH_E_ARG, "plan rope %" PRIu32 ": far_beta %g, far_period %" PRIu32,
                        i, (double)r->far_beta, r->far_period);
     for (uint32_t k = 0; k < r->n_rot / 2; k++)
-        if (!(fabs(r->inv_freq[k]) < 128)) // 2^32 positions stay below 2^40 radians
+        if (!(fabs(r->inv_freq[k]) < HT_ROPE_FREQ_MAX))
             return ht_fail(err, HEARTH_E_ARG, "plan rope %" PRIu32 ": frequency %" PRIu32 " is %g",
                            i, k, r->inv_freq[k]);
     return HEARTH_OK;

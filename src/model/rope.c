@@ -40,6 +40,13 @@ static void read_yarn_key(struct ht_build *b, const char *suffix, float *out) {
                       b->arch, suffix, (double)*out);
 }
 
+// Whether a type means that nothing is scaled: by name, or as converters write a configuration that
+// has no scaling.
+static bool scales_nothing(const struct ht_str *type, float factor) {
+    if (str_is(type, "none")) return true;
+    return (str_is(type, "") || str_is(type, "default")) && (factor == 0 || factor == 1);
+}
+
 static void read_scaling(struct ht_build *b, struct rope_params *p) {
     struct ht_str type = {"linear", 6};
     ht_key_str(b, "rope.scaling.type", &type);
@@ -50,7 +57,7 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
     if (b->status) return;
     if (p->attn_factor == 0) p->attn_factor = 1;
     if (p->n_ctx_orig == 0) p->n_ctx_orig = b->hp.n_ctx_train;
-    bool none = str_is(&type, "none");
+    bool none = scales_nothing(&type, p->factor);
     p->yarn = str_is(&type, "yarn");
     if (!none && !p->yarn && !str_is(&type, "linear"))
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
@@ -68,6 +75,20 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
                       b->arch, (double)p->attn_factor);
 }
 
+// The names that Ollama's converter wrote for Ministral 3 at first, of the model's configuration.
+static void read_ollama_yarn(struct ht_build *b, struct rope_params *p) {
+    float mscale = 1;
+    ht_key_f32(b, "rope.scaling.mscale", false, &mscale);
+    if (!b->status && mscale != 0 && mscale != 1)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "metadata key %s.rope.scaling.mscale is %g, only 0 (not set) and 1 are "
+                      "supported",
+                      b->arch, (double)mscale);
+    read_yarn_key(b, "rope.scaling.mscale_all_dim", &p->log_multiplier);
+    ht_key_f32(b, "rope.scaling.beta_fast", false, &p->beta_fast);
+    ht_key_f32(b, "rope.scaling.beta_slow", false, &p->beta_slow);
+}
+
 static void read_yarn(struct ht_build *b, struct rope_params *p) {
     if (!p->yarn) return;
     float ext_factor = -1; // how much of the ramp: all of it, in every known file
@@ -77,6 +98,7 @@ static void read_yarn(struct ht_build *b, struct rope_params *p) {
                       "metadata key %s.rope.scaling.yarn_ext_factor is %g, only -1 (not set) and 1 "
                       "are supported",
                       b->arch, (double)ext_factor);
+    read_ollama_yarn(b, p);
     read_yarn_key(b, "rope.scaling.yarn_attn_factor", &p->yarn_attn_factor);
     read_yarn_key(b, "rope.scaling.yarn_log_multiplier", &p->log_multiplier);
     ht_key_f32(b, "rope.scaling.yarn_beta_fast", false, &p->beta_fast);
@@ -96,11 +118,12 @@ static void read_params(struct ht_build *b, struct rope_params *p) {
     ht_key_f32(b, "rope.freq_base", false, &p->base);
     if (p->n_rot == 0) p->n_rot = b->hp.head_dim;
     if (p->base == 0) p->base = 10000;
-    if (!b->status && (p->n_rot % 2 != 0 || p->n_rot > b->hp.head_dim))
+    // Where the two differ, a converter took another size for that of a head; nobody trained this.
+    if (!b->status && (p->n_rot % 2 != 0 || p->n_rot != b->hp.head_dim))
         ht_build_fail(b, HEARTH_E_FORMAT,
                       "%s rotates %" PRIu32
-                      " elements of a head (rope.dimension_count, or the head "
-                      "size), expected an even number up to the head size, %" PRIu32,
+                      " elements of a head (rope.dimension_count, or the head size), expected all "
+                      "of a head, an even number; it has %" PRIu32,
                       b->arch, p->n_rot, b->hp.head_dim);
     if (!b->status && !(p->base > 1 && isfinite(p->base)))
         ht_build_fail(b, HEARTH_E_FORMAT, "metadata key %s.rope.freq_base is %g, expected above 1",
@@ -165,6 +188,13 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
         double plain = pow((double)p.base, -2.0 * i / p.n_rot) / (f ? (double)f[i] : 1);
         double keep = p.yarn ? yarn_keep(&p, i) : 0;
         freq[i] = plain * keep + plain / s * (1 - keep);
+        if (freq[i] < HT_ROPE_FREQ_MAX) continue;
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "%s turns pair %" PRIu32
+                      " of a head by %g radians a position (rope_freqs.weight and "
+                      "rope.scaling.factor), expected less than %d",
+                      b->arch, i, freq[i], HT_ROPE_FREQ_MAX);
+        return HT_NONE;
     }
     double mscale = 1;
     if (p.yarn && s > 1)
@@ -180,6 +210,7 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
 uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope) {
     float beta = 0;
     uint32_t period = 0;
+    ht_key_f32(b, "rope.scaling_beta", false, &beta); // as in read_ollama_yarn
     ht_key_f32(b, "attention.temperature_scale", false, &beta);
     ht_key_u32(b, "rope.scaling.original_context_length", false, &period);
     if (b->status || beta == 0) return rope;
@@ -188,12 +219,8 @@ uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope) {
     r.far_period = period > 0 ? period : b->hp.n_ctx_train;
     if (!(beta > 0 && beta <= 64))
         ht_build_fail(b, HEARTH_E_FORMAT,
-                      "metadata key %s.attention.temperature_scale is %g, expected 0 to 64",
+                      "metadata key %s.attention.temperature_scale (or rope.scaling_beta) is %g, "
+                      "expected 0 to 64",
                       b->arch, (double)beta);
-    if (r.n_rot != b->hp.head_dim)
-        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "%s.attention.temperature_scale with heads of %" PRIu32
-                      " elements of which %" PRIu32 " rotate is not supported",
-                      b->arch, b->hp.head_dim, r.n_rot);
     return add_rope(b, &r) ? b->n_ropes - 1 : HT_NONE;
 }

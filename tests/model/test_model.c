@@ -52,12 +52,31 @@ static const struct bad_case bad_cases[] = {
     {"mistral3",
      {{TINY_F32, "mistral3.attention.temperature_scale", .f = -0.1f}},
      FORMAT,
-     "mistral3.attention.temperature_scale is -0.1, expected 0 to 64"},
+     "mistral3.attention.temperature_scale (or rope.scaling_beta) is -0.1, expected 0 to 64"},
     {"mistral3",
-     {{TINY_F32, "mistral3.attention.temperature_scale", .f = 0.1f},
-      {TINY_U32, "mistral3.rope.dimension_count", .u = 6}},
-     HEARTH_E_UNSUPPORTED,
-     "with heads of 8 elements of which 6 rotate"},
+     {{TINY_F32, "mistral3.rope.scaling_beta", .f = 65}},
+     FORMAT,
+     "(or rope.scaling_beta) is 65, expected 0 to 64"},
+    {"mistral3",
+     {{TINY_U32, "mistral3.rope.dimension_count", .u = 6}},
+     FORMAT,
+     "rotates 6 elements of a head"},
+    {"mistral3",
+     {{TINY_STR, "mistral3.rope.scaling.type", .s = "yarn"},
+      {TINY_F32, "mistral3.rope.scaling.factor", .f = 4},
+      {TINY_F32, "mistral3.rope.scaling.mscale", .f = 0.5f}},
+     UNSUPPORTED,
+     "mistral3.rope.scaling.mscale is 0.5, only 0 (not set) and 1"},
+    {"mistral3",
+     {{TINY_STR, "mistral3.rope.scaling.type", .s = "default"},
+      {TINY_F32, "mistral3.rope.scaling.factor", .f = 2}},
+     UNSUPPORTED,
+     "scaling.type is \"default\", expected none, linear or yarn"},
+    {"llama",
+     {{TINY_F32, "llama.rope.scaling.factor", .f = 0.0625f},
+      {TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = 0.0625f}},
+     FORMAT,
+     "turns pair 0 of a head by 256 radians a position"},
     {"llama",
      {{TINY_U32, "llama.block_count", .u = 0}},
      FORMAT,
@@ -141,8 +160,8 @@ static const struct bad_case bad_cases[] = {
     {"llama",
      {{TINY_U32, "llama.rope.dimension_count", .u = 10}},
      FORMAT,
-     "rotates 10 elements of a head (rope.dimension_count, or the head size), expected an even "
-     "number up to the head size, 8"},
+     "rotates 10 elements of a head (rope.dimension_count, or the head size), expected all of a "
+     "head, an even number; it has 8"},
     {"llama", {{TINY_F32, "llama.rope.freq_base", .f = -1}}, FORMAT, "freq_base is -1"},
     {"llama", {{TINY_F32, "llama.rope.freq_base", .f = NAN}}, FORMAT, "freq_base is nan"},
     {"llama",
@@ -628,6 +647,51 @@ static void test_mistral3(void **state) {
     ht_buf_deinit(&text[0]), ht_buf_deinit(&text[1]);
 }
 
+// Ollama's names of what llama.cpp's say of the rotation, and both where neither scales.
+static void test_ollama_rope(void **state) {
+    (void)state;
+    static const struct tiny_edit ours[] = {
+        {TINY_STR, "mistral3.rope.scaling.type", .s = "yarn"},
+        {TINY_F32, "mistral3.rope.scaling.factor", .f = 16},
+        {TINY_U32, "mistral3.rope.scaling.original_context_length", .u = 32},
+        {TINY_F32, "mistral3.rope.scaling.yarn_beta_fast", .f = 4},
+        {TINY_F32, "mistral3.rope.scaling.yarn_beta_slow", .f = 0.5f},
+        {TINY_F32, "mistral3.rope.scaling.yarn_log_multiplier", .f = 1},
+        {TINY_F32, "mistral3.attention.temperature_scale", .f = 0.1f},
+        {.kind = TINY_END}};
+    const struct tiny_edit theirs[] = {ours[0],
+                                       ours[1],
+                                       ours[2],
+                                       {TINY_F32, "mistral3.rope.scaling.beta_fast", .f = 4},
+                                       {TINY_F32, "mistral3.rope.scaling.beta_slow", .f = 0.5f},
+                                       {TINY_F32, "mistral3.rope.scaling.mscale_all_dim", .f = 1},
+                                       {TINY_F32, "mistral3.rope.scaling_beta", .f = 0.1f},
+                                       {TINY_F32, "mistral3.rope.scaling.mscale", .f = 1},
+                                       {.kind = TINY_END}};
+    struct loaded a = load("mistral3", ours, NULL), b = load("mistral3", theirs, NULL);
+    const struct ht_plan *p = ht_model_plan(a.m), *q = ht_model_plan(b.m);
+    assert_int_equal(p->n_ropes, 2);
+    assert_int_equal(q->n_ropes, 2);
+    assert_true(p->ropes[1].far_beta == 0.1f && p->ropes[1].mscale == 1);
+    assert_true(p->ropes[0].inv_freq[3] < 0.0005); // scaled
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal(p->ropes[i].inv_freq, q->ropes[i].inv_freq, 4 * sizeof(double));
+        assert_true(p->ropes[i].mscale == q->ropes[i].mscale);
+        assert_true(p->ropes[i].far_beta == q->ropes[i].far_beta);
+        assert_int_equal(p->ropes[i].far_period, q->ropes[i].far_period);
+    }
+    unload(&a), unload(&b);
+    static const char *const types[] = {"", "default"};
+    for (int i = 0; i < 2; i++) {
+        const struct tiny_edit none[] = {{TINY_STR, "mistral3.rope.scaling.type", .s = types[i]},
+                                         {TINY_F32, "mistral3.rope.scaling.factor", .f = (float)i},
+                                         {.kind = TINY_END}};
+        a = load("mistral3", none, NULL);
+        check_freqs(rope_of(&a), (const double[]){1, 0.1, 0.01, 0.001}, 1);
+        unload(&a);
+    }
+}
+
 static void test_rope_yarn(void **state) {
     (void)state;
     static const struct tiny_edit edits[] = {
@@ -790,6 +854,7 @@ int main(void) {
         cmocka_unit_test(test_rope_plain_and_linear),
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_rope_yarn),
+        cmocka_unit_test(test_ollama_rope),
         cmocka_unit_test(test_mistral3),
         cmocka_unit_test(test_far_queries),
         cmocka_unit_test(test_window),

@@ -19,7 +19,7 @@ struct shape {
     const char *arch; // llama, qwen3, which normalises queries and keys, or mistral3, whose queries
                       // grow every eight positions
     uint32_t n_heads, n_kv, head_dim;
-    uint32_t n_rot, n_ffn; // 0: the whole head, FFN
+    uint32_t n_rot, n_ffn; // 0: the whole head, FFN. Plans may turn less; no architecture does yet
 };
 
 static const struct shape shapes[] = {
@@ -56,6 +56,8 @@ struct model {
     struct ht_gguf *file;
     struct ht_model *model;
     struct golden g;
+    struct ht_plan plan; // the model's, where heads are turned in part
+    struct ht_rope *ropes;
 };
 
 static void open_edited(struct model *m, const char *arch, const struct edits *e,
@@ -68,6 +70,20 @@ static void open_edited(struct model *m, const char *arch, const struct edits *e
                            .tokens = tokens,
                            .n_tokens = n_tokens,
                            .n_vocab = N_VOCAB};
+    m->ropes = NULL;
+}
+
+// Turns n_rot elements of a head, by the frequencies of the first ones.
+static void turn_less(struct model *m, uint32_t n_rot) {
+    m->plan = *m->g.plan;
+    m->ropes = malloc(m->plan.n_ropes * sizeof *m->ropes);
+    assert_non_null(m->ropes);
+    for (uint32_t i = 0; i < m->plan.n_ropes; i++) {
+        m->ropes[i] = m->plan.ropes[i];
+        m->ropes[i].n_rot = n_rot;
+    }
+    m->plan.ropes = m->ropes;
+    m->g.plan = &m->plan;
 }
 
 static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens, uint32_t window) {
@@ -79,7 +95,6 @@ static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens
     set(&e, s->arch, "attention.value_length", s->head_dim);
     set(&e, s->arch, "context_length", N_LONG);
     if (window > 0) set(&e, s->arch, "attention.sliding_window", window);
-    if (s->n_rot > 0) set(&e, s->arch, "rope.dimension_count", s->n_rot);
     if (strcmp(s->arch, "mistral3") == 0) {
         set(&e, s->arch, "rope.scaling.original_context_length", 8);
         e.list[e.n++] =
@@ -100,9 +115,11 @@ static void open_model(struct model *m, const struct shape *s, uint32_t n_tokens
         reshape(&e, l, "attn_k_norm", s->head_dim, 0);
     }
     open_edited(m, s->arch, &e, n_tokens);
+    if (s->n_rot > 0) turn_less(m, s->n_rot);
 }
 
 static void close_model(struct model *m) {
+    free(m->ropes);
     free(m->g.tokens);
     ht_model_free(m->model);
     ht_gguf_close(m->file);
