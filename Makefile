@@ -16,12 +16,14 @@ deps:
 	@tools/install_deps.sh
 
 build: deps
-	@test -e "$(BUILD)/build.ninja" || cmake -G Ninja -S . -B "$(BUILD)" \
+	@$(if $(strip $(CMAKE_FLAGS)),,test -e "$(BUILD)/build.ninja" ||) cmake -G Ninja -S . -B "$(BUILD)" \
 	  -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DHEARTH_WERROR=OFF $(CMAKE_FLAGS)
 	@cmake --build "$(BUILD)" -j $(JOBS)
 
+# The prompt goes through the environment, since the shell would read its quotes and dollars.
+run: export HEARTH_PROMPT := $(PROMPT)
 run: build
-	@printf '%s' "$(PROMPT)"; "$(BUILD)/hearth" run $(if $(MODEL),"$(MODEL)") -p "$(PROMPT)"
+	@printf '%s' "$$HEARTH_PROMPT"; "$(BUILD)/hearth" run $(if $(MODEL),"$(MODEL)") -p "$$HEARTH_PROMPT"
 
 # One more than there are cores, since some tests mostly wait.
 test: build
@@ -53,4 +55,4 @@ help:
 	@echo "make check     format, lengths, layering, links, exported symbols, writable data, tiles"
 	@echo "make install   PREFIX=$(PREFIX) DESTDIR="
 	@echo "make clean     remove $(BUILD)/"
-	@echo "CMAKE_FLAGS=... is handed to cmake at the first build; options: docs/building.md"
+	@echo "CMAKE_FLAGS=... is handed to cmake, which keeps it; options: docs/building.md"

@@ -40,9 +40,12 @@ void print_slowest_thread(const char *head, const struct hearth_ceilings *c);
 
 double now_s(void);         // monotonic
 uint64_t peak_memory(void); // bytes resident at most, mapped pages included
-bool finish_stdout(void); // flushes; false, after a sentence, when the output could not be written
-void json_print_text(FILE *f, const char *s,
-                     size_t n); // as a JSON string; bad UTF-8 becomes U+FFFD
+// Flushes; false, after a sentence, when the output could not be written, or `why` (an errno, 0 for
+// none) says so of an earlier flush.
+bool finish_stdout(int why);
+// As a JSON string; bad UTF-8 becomes U+FFFD.
+void json_print_text(FILE *f, const char *s, size_t n);
+bool is_utf8(const char *s, size_t n);
 
 // ---- text
 
@@ -54,6 +57,8 @@ struct text {
 // code after a printed sentence.
 int read_prompt(const struct args *a, struct text *out);
 int read_file(const char *path, struct text *out); // "-" is stdin
+// The same text as a stream, for the caller to close unless it is stdin.
+int open_prompt(const struct args *a, FILE **out);
 
 // ---- models
 
@@ -102,6 +107,9 @@ void interrupt_begin(struct interrupt *i);
 // interrupt_end, so it lives as long.
 void interrupt_watch(struct interrupt *i, hearth_request *r);
 void interrupt_end(struct interrupt *i);
+// Ends the program by SIGINT, at once: a shell stops its script where a program died of the signal,
+// and goes on where it exited, whatever its status. To the shell, $? is EXIT_INTERRUPTED.
+_Noreturn void interrupt_end_program(void);
 
 // ---- commands
 

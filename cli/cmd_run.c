@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hearth run: goes on with a text. The text streams to standard output as it comes, statistics
 // follow on standard error. One thread, beside the one that waits for SIGINT.
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -42,15 +43,21 @@ struct run {
     struct progress progress;
     size_t n_prompt;
     double load_s;
-    bool out_failed, ends_line;
+    int out_failed; // errno of the flush that failed
+    bool ends_line;
 };
 
 // ---- output
 
+// "piece":" the"; with "bytes":[195] behind it where it is no UTF-8 by itself.
 static void print_piece(const struct run *r, int32_t token) {
-    size_t n;
+    size_t n = 0;
     const char *s = hearth_token_bytes(r->tokenizer, token, &n);
-    json_print_text(stdout, s ? s : "", s ? n : 0);
+    fputs("\"piece\":", stdout);
+    json_print_text(stdout, s ? s : "", n);
+    if (is_utf8(s, n)) return;
+    for (size_t i = 0; i < n; i++) printf("%s%d", i ? "," : ",\"bytes\":[", (unsigned char)s[i]);
+    putchar(']');
 }
 
 static void print_logprob(float x) {
@@ -79,13 +86,13 @@ static void print_json_event(const struct run *r, const struct hearth_event *e) 
     const char *comma = "";
     putchar('{');
     if (e->token >= 0) {
-        printf("\"token\":%d,\"piece\":", (int)e->token);
+        printf("\"token\":%d,", (int)e->token);
         print_piece(r, e->token);
         fputs(",\"logprob\":", stdout);
         print_logprob(e->logprob);
         fputs(",\"top\":[", stdout);
         for (size_t i = 0; i < e->n_top; i++) {
-            printf("%s{\"token\":%d,\"piece\":", i ? "," : "", (int)e->top[i].token);
+            printf("%s{\"token\":%d,", i ? "," : "", (int)e->top[i].token);
             print_piece(r, e->top[i].token);
             fputs(",\"logprob\":", stdout);
             print_logprob(e->top[i].logprob);
@@ -109,7 +116,7 @@ static bool on_event(void *user, const struct hearth_event *e) {
         fwrite(e->text, 1, e->n_text_bytes, stdout);
         r->ends_line = e->text[e->n_text_bytes - 1] == '\n';
     }
-    if (fflush(stdout) != 0) r->out_failed = true;
+    if (fflush(stdout) != 0 && !r->out_failed) r->out_failed = errno ? errno : EIO;
     return !r->out_failed;
 }
 
@@ -176,7 +183,7 @@ static int finish_run(struct run *r) {
     progress_end(&r->progress);
     // A shell's next line begins on a line of its own; a file gets the text as it is.
     if (!r->ends_line && r->a->logprobs < 0 && isatty(STDOUT_FILENO)) putchar('\n');
-    if (!finish_stdout()) return EXIT_RUN;
+    if (!finish_stdout(r->out_failed)) return EXIT_RUN;
     if (!r->a->quiet) print_statistics(r, finish);
     if (finish == HEARTH_FINISH_CONTEXT) {
         note("the context is full (%u positions); --ctx N gives more",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hearth tokenize: text to token ids and back, one text or a file of JSON lines. One thread; lines
 // come out in the order they went in.
+#include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct option tokenize_options[] = {
     {"--begin", NULL, NULL, OPTION_FLAG, AT(begin), 0, 0, NULL, NULL,
      "add begin and end tokens where the file says so"},
     {"--pieces", NULL, NULL, OPTION_FLAG, AT(pieces), 0, 0, NULL, NULL,
-     "a line for each token: id and what it stands for"},
+     "a line for each token: id, what it stands for and, where that is no UTF-8, its bytes"},
     {"--count", NULL, NULL, OPTION_FLAG, AT(count), 0, 0, NULL, NULL,
      "print the number of tokens only"},
     {"--bench", NULL, NULL, OPTION_FLAG, AT(bench), 0, 0, NULL, NULL,
@@ -49,6 +50,8 @@ static void print_pieces(const hearth_tokenizer *t, const struct hearth_tokens *
         const char *s = hearth_token_bytes(t, tokens->ids[i], &n);
         printf("%8d  ", (int)tokens->ids[i]);
         json_print_text(stdout, s ? s : "", n);
+        for (size_t k = 0; k < n && !is_utf8(s, n); k++)
+            printf("%s%02x", k ? " " : "  ", (unsigned char)s[k]);
         putchar('\n');
     }
 }
@@ -217,21 +220,24 @@ static int convert_line(const struct args *a, const hearth_tokenizer *t, hearth_
     return code;
 }
 
-static int convert_lines(const struct args *a, const hearth_tokenizer *t, const struct text *text) {
+// Line by line, so that it can stand between other programs.
+static int convert_lines(const struct args *a, const hearth_tokenizer *t, FILE *f) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct gathered g = {NULL, 0, 0};
     hearth_detokenizer *d = NULL;
     int code = EXIT_FINE;
-    size_t number = 0;
+    char *line = NULL;
+    size_t cap = 0, number = 0;
     if (a->decode && hearth_detokenizer_create(t, a->special, &d, &err)) return fail_error(&err);
-    for (const char *s = text->data, *end = s + text->n; !code && s < end;) {
-        const char *stop = memchr(s, '\n', (size_t)(end - s));
-        if (!stop) stop = end;
+    for (ssize_t n; !code && (n = getline(&line, &cap, f)) >= 0;) {
+        if (n > 0 && line[n - 1] == '\n') n--;
         number++;
-        bool blank = stop == s || (stop == s + 1 && *s == '\r'); // passed over
-        if (!blank) code = convert_line(a, t, d, s, (size_t)(stop - s), number, &g);
-        s = stop + 1;
+        bool blank = n == 0 || (n == 1 && *line == '\r'); // passed over
+        if (!blank) code = convert_line(a, t, d, line, (size_t)n, number, &g);
+        if (!blank && fflush(stdout) != 0) code = finish_stdout(errno) ? EXIT_FINE : EXIT_RUN;
     }
+    if (!code && !feof(f)) code = fail("line %zu cannot be read: %s", number + 1, strerror(errno));
+    free(line);
     hearth_detokenizer_destroy(d);
     free(g.data);
     return code;
@@ -255,13 +261,15 @@ static int check_options(const struct args *a) {
 
 static int tokenize(const struct args *a, const hearth_tokenizer *t) {
     struct text text = {NULL, 0};
+    FILE *f = NULL;
     if (a->ids) return decode_ids(a, t);
-    int code = read_prompt(a, &text);
+    int code = a->jsonl ? open_prompt(a, &f) : read_prompt(a, &text);
     if (!code) {
-        code = a->jsonl   ? convert_lines(a, t, &text)
+        code = a->jsonl   ? convert_lines(a, t, f)
                : a->bench ? bench_text(a, t, &text)
                           : encode_text(a, t, &text);
     }
+    if (f && f != stdin) fclose(f);
     free(text.data);
     return code;
 }
@@ -285,7 +293,7 @@ static int run(const struct args *a) {
         code = fail_error(&err);
     } else {
         code = tokenize(a, m ? hearth_model_tokenizer(m) : t);
-        if (!finish_stdout()) code = EXIT_RUN;
+        if (!code && !finish_stdout(0)) code = EXIT_RUN;
     }
     hearth_tokenizer_destroy(t);
     hearth_file_close(f);

@@ -12,7 +12,8 @@
 #define AT(field) offsetof(struct args, field)
 
 static const struct option prompt_options[] = {
-    {"--prompt", "-p", "TEXT", OPTION_TEXT, AT(prompt), 0, 0, NULL, NULL, "the text"},
+    {"--prompt", "-p", "TEXT", OPTION_TEXT, AT(prompt), 0, 0, NULL, NULL,
+     "the text as it is: \\n is two characters; bash writes a line's end as $'\\n'"},
     {"--file", "-f", "FILE", OPTION_TEXT, AT(file), 0, 0, NULL, NULL,
      "read the text from FILE, every byte of it, the last line's end as well; - is standard input, "
      "which is also read where neither -p nor -f is given and it is not a terminal"},
@@ -113,23 +114,42 @@ static int read_stream(FILE *f, const char *name, struct text *out) {
     return EXIT_FINE;
 }
 
-int read_file(const char *path, struct text *out) {
-    if (strcmp(path, "-") == 0) return read_stream(stdin, "standard input", out);
+// stdin for "-".
+static int open_file(const char *path, FILE **out) {
     if (!*path) return fail_usage("the name of a file to read is empty");
-    FILE *f = fopen(path, "rb");
-    if (!f) return fail("%s: cannot be read: %s", path, strerror(errno));
-    int code = read_stream(f, path, out);
-    fclose(f);
+    *out = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    return *out ? EXIT_FINE : fail("%s: cannot be read: %s", path, strerror(errno));
+}
+
+int read_file(const char *path, struct text *out) {
+    FILE *f;
+    int code = open_file(path, &f);
+    if (code) return code;
+    code = read_stream(f, f == stdin ? "standard input" : path, out);
+    if (f != stdin) fclose(f);
     return code;
 }
 
-int read_prompt(const struct args *a, struct text *out) {
+static int check_prompt(const struct args *a) {
     if (a->prompt && a->file) return fail_usage("-p and -f both give the text; one is enough");
-    if (a->file) return read_file(a->file, out);
-    if (!a->prompt && isatty(STDIN_FILENO)) {
+    if (!a->prompt && !a->file && isatty(STDIN_FILENO)) {
         return fail_usage("there is no text: give -p TEXT, -f FILE, or pipe it in");
     }
-    if (!a->prompt) return read_file("-", out);
+    return EXIT_FINE;
+}
+
+int open_prompt(const struct args *a, FILE **out) {
+    int code = check_prompt(a);
+    if (code) return code;
+    if (!a->prompt) return open_file(a->file ? a->file : "-", out);
+    *out = fmemopen((void *)(uintptr_t)a->prompt, strlen(a->prompt), "r"); // only read
+    return *out ? EXIT_FINE : fail("out of memory");
+}
+
+int read_prompt(const struct args *a, struct text *out) {
+    int code = check_prompt(a);
+    if (code) return code;
+    if (!a->prompt) return read_file(a->file ? a->file : "-", out);
     out->data = strdup(a->prompt);
     if (!out->data) return fail("out of memory");
     out->n = strlen(out->data);
@@ -168,7 +188,10 @@ int open_model(const struct args *a, hearth_model **out) {
     else
         s = hearth_model_open(a->operands[0], &log, out, &err);
     progress_end(&p);
-    if (s == HEARTH_E_IO && a->n_operands && a->prompt && !strpbrk(a->operands[0], "./"))
+    if (s == HEARTH_E_IO && a->n_operands && strcmp(a->operands[0], "-") == 0)
+        return fail("%s; a model cannot be read from standard input", err.message);
+    if (s == HEARTH_E_IO && a->n_operands && a->prompt && !strpbrk(a->operands[0], "./") &&
+        access(a->operands[0], F_OK) != 0 && errno == ENOENT)
         return fail("%s; a text with spaces wants quotes", err.message);
     return s ? fail_error(&err) : EXIT_FINE;
 }

@@ -12,30 +12,47 @@
 
 #include "cli.h"
 
-static void *interrupt_main(void *arg) {
-    struct interrupt *i = arg;
-    struct signalfd_siginfo info;
-    for (;;) {
-        struct pollfd fds[2] = {{.fd = i->signal_fd, .events = POLLIN},
-                                {.fd = i->stop_fd, .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0) continue;
-        if (fds[1].revents) return NULL;
-        if (read(i->signal_fd, &info, sizeof(info)) != sizeof(info)) continue;
-        if (atomic_exchange(&i->hit, true)) {
-            const char *erase = progress_erase();
-            if (*erase) (void)!write(STDERR_FILENO, erase, strlen(erase));
-            _exit(EXIT_INTERRUPTED);
-        }
-        hearth_request *r = atomic_load(&i->request);
-        if (r) hearth_request_cancel(r);
-    }
-}
-
 static sigset_t sigint_set(void) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     return set;
+}
+
+#define PATIENCE_MS 1000 // after which is said that a first SIGINT was heard
+
+static void *interrupt_main(void *arg) {
+    struct interrupt *i = arg;
+    struct signalfd_siginfo info;
+    for (int wait = -1;;) {
+        struct pollfd fds[2] = {{.fd = i->signal_fd, .events = POLLIN},
+                                {.fd = i->stop_fd, .events = POLLIN}};
+        int n = poll(fds, 2, wait);
+        if (n < 0) continue;
+        if (fds[1].revents) return NULL;
+        if (n == 0) {
+            note("stopping when this pass is done; Ctrl-C again ends at once");
+            wait = -1;
+            continue;
+        }
+        if (read(i->signal_fd, &info, sizeof(info)) != sizeof(info)) continue;
+        if (atomic_exchange(&i->hit, true)) {
+            const char *erase = progress_erase();
+            if (*erase) (void)!write(STDERR_FILENO, erase, strlen(erase));
+            interrupt_end_program();
+        }
+        hearth_request *r = atomic_load(&i->request);
+        if (r) hearth_request_cancel(r);
+        wait = PATIENCE_MS;
+    }
+}
+
+_Noreturn void interrupt_end_program(void) {
+    sigset_t set = sigint_set();
+    signal(SIGINT, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGINT);
+    _exit(EXIT_INTERRUPTED); // the first process of a container does not die of it
 }
 
 void interrupt_begin(struct interrupt *i) {

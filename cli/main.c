@@ -30,6 +30,7 @@ static void print_page(FILE *f) {
         fprintf(f, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     }
     fputs("  help      explain a command and list its options: hearth help run\n"
+          "  --version print the version\n"
           "\n"
           "MODEL is a GGUF file; of a split model, any of its parts. Without one the\n"
           "built-in model is used. To begin with:\n"
@@ -60,7 +61,7 @@ static int show_help(int argc, char **argv) {
         if (!c) return refuse_command(commands, N_COMMANDS, argv[0]);
         command_help(c);
     }
-    return finish_stdout() ? EXIT_FINE : EXIT_RUN;
+    return finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
 }
 
 // Where a standard stream is closed, a file of ours would take its number and get what is written
@@ -83,7 +84,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--version") == 0) {
         if (argc > 2) return fail_usage("'hearth --version' takes nothing");
         printf("hearth %s\n", hearth_version());
-        return finish_stdout() ? EXIT_FINE : EXIT_RUN;
+        return finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
     }
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "-h") == 0) {
@@ -101,10 +102,14 @@ int main(int argc, char **argv) {
     int code = EXIT_USAGE;
     if (r == PARSE_HELP) {
         command_help(c);
-        code = finish_stdout() ? EXIT_FINE : EXIT_RUN;
+        code = finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
     } else if (r == PARSE_RUN) {
         code = c->run(&a);
     }
     args_free(&a);
+    if (code == EXIT_INTERRUPTED) {
+        fflush(stdout);
+        interrupt_end_program();
+    }
     return code;
 }

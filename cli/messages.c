@@ -149,12 +149,19 @@ uint64_t peak_memory(void) {
     return kib * 1024;
 }
 
-bool finish_stdout(void) {
+bool finish_stdout(int why) {
     errno = 0; // an earlier failure has left its mark, but no reason
-    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-    fail("standard output cannot be written%s%s", errno ? ": " : "; is the disk full?",
-         errno ? strerror(errno) : "");
+    if (fflush(stdout) == 0 && !ferror(stdout) && !why) return true;
+    if (!why) why = errno;
+    fail("standard output cannot be written%s%s", why ? ": " : "; is the disk full?",
+         why ? strerror(why) : "");
     return false;
+}
+
+bool is_utf8(const char *s, size_t n) {
+    size_t len = 1;
+    for (size_t i = 0; i < n && len; i += len) len = char_len((const unsigned char *)s + i, n - i);
+    return len > 0;
 }
 
 void json_print_text(FILE *f, const char *s, size_t n) {

@@ -42,6 +42,10 @@ static const char *const elsewhere[][2] = {
     {"--cache-type-v", "--kv-type"},
     {"--repeat-last-n", "--penalty-window"},
     {"-rtr", "--repack"},
+    {"-r", "--reps"},
+    {"--prompt-file", "--file"},
+    {"--max-tokens", "--n-predict"},
+    {"--num-ctx", "--ctx"},
 };
 
 static const char *name_here(const struct command *c, const char *name, size_t n) {
@@ -58,7 +62,7 @@ static const char *name_here(const struct command *c, const char *name, size_t n
 // An option whose name is how this one begins ("--ctx-size"), or else one that is nearly it.
 static const char *near_name(const struct command *c, const char *name, size_t n) {
     const char *near = NULL;
-    size_t best = 3; // farther names are no help
+    size_t best = n < 8 ? 2 : 3; // farther names are no help
     for (size_t g = 0; g < c->n_groups && n > 3; g++) {
         for (size_t i = 0; i < c->groups[g]->n; i++) {
             const char *ours = c->groups[g]->options[i].name;

@@ -539,7 +539,8 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0", in
 // any case, else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too
-// large for it, infinite or no number, or a tensor is in a format that cannot be read. Tensors that
+// large for it, infinite or no number, or a tensor is in a format that cannot be read. E_ARG where
+// out_path is named as a part of a split model is ("-00002-of-00003.gguf"). Tensors that
 // have the format already are copied. Vectors and stacks of them (biases of experts, norms of
 // heads), tables of positions and of kinds of tokens, routers of experts, what is not named
 // *.weight, matrices whose rows are no whole blocks, and what llama.cpp keeps of architectures that

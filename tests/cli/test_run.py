@@ -199,10 +199,11 @@ class Run(WithModel):
             self.await_handler(p)
             time.sleep(1)
             p.send_signal(signal.SIGINT)
-            time.sleep(0.5)
+            said = p.stderr.readline()
+            self.assertEqual(said, b"hearth: stopping when this pass is done; Ctrl-C again ends at once\n")
             self.assertIsNone(p.poll())  # else the pass was too short to try it
             p.send_signal(signal.SIGINT)
-            self.assertEqual(p.wait(timeout=60), 130)
+            self.assertEqual(p.wait(timeout=60), -signal.SIGINT)
             self.assertEqual(p.stderr.read(), b"")  # no statistics, which stand behind a pass
             p.stdout.close(), p.stderr.close()
 
@@ -224,7 +225,7 @@ class Run(WithModel):
             while b"reading the prompt" not in said:  # or it waits for ever
                 said += os.read(master, 65536)
             p.send_signal(signal.SIGINT)
-            self.assertEqual(p.wait(timeout=60), 130)
+            self.assertEqual(p.wait(timeout=60), -signal.SIGINT)
             p.stdout.close()
         said += os.read(master, 65536)
         os.close(slave)
@@ -246,8 +247,18 @@ class Run(WithModel):
         self.assertTrue(p.stdout.read(20))
         p.send_signal(signal.SIGINT)
         _, err = p.communicate(timeout=60)
-        self.assertEqual(p.returncode, 130, err)
+        self.assertEqual(p.returncode, -signal.SIGINT, err)
         self.assertIn(b"(cancelled)", err)
+
+    def test_interrupt_script(self):
+        """A script ends with it, as it does not where a program only exits."""
+        script = 'for i in 1 2 3; do "$0" run "$1" -p abc --ctx 200000 --ignore-end >&2; echo "$?"; done; echo end'
+        p = subprocess.Popen(["bash", "-c", script, tiny.HEARTH, self.model], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+        self.assertTrue(p.stderr.read(20))
+        os.killpg(p.pid, signal.SIGINT)  # as a terminal does
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (-signal.SIGINT, b""), err[-200:])
 
     def test_interrupt_prompt(self):
         with tempfile.NamedTemporaryFile() as f:
@@ -259,7 +270,7 @@ class Run(WithModel):
             time.sleep(1)
             p.send_signal(signal.SIGINT)
             _, err = p.communicate(timeout=60)
-        self.assertEqual(p.returncode, 130, err)
+        self.assertEqual(p.returncode, -signal.SIGINT, err)
         self.assertRegex(err, rb"prompt +\d+ tokens of \d+\n")
 
     def test_interrupt_eval(self):
@@ -272,7 +283,7 @@ class Run(WithModel):
             time.sleep(0.2)
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=60)
-        self.assertEqual((p.returncode, out), (130, b""), err)
+        self.assertEqual((p.returncode, out), (-signal.SIGINT, b""), err)
 
     def test_interrupt_reading(self):
         """While a text or a reference is awaited, SIGINT ends the program as it would any other."""
@@ -281,7 +292,7 @@ class Run(WithModel):
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(0.5)
             p.send_signal(signal.SIGINT)
-            self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130), args)
+            self.assertEqual(p.wait(timeout=60), -signal.SIGINT, args)
             p.communicate()
         with tempfile.TemporaryDirectory() as folder:  # and while a pipe waits for who reads it
             os.mkfifo(folder + "/f")
@@ -289,7 +300,7 @@ class Run(WithModel):
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(0.5)
             p.send_signal(signal.SIGINT)
-            self.assertIn(p.wait(timeout=60), (-signal.SIGINT, 130))
+            self.assertEqual(p.wait(timeout=60), -signal.SIGINT)
             p.communicate()
 
     def test_output_kept(self):
@@ -347,6 +358,7 @@ class Tokenize(WithModel):
         self.assertEqual(self.tokenize("-p", "the<|end|>", "--special"), b"116,258,257\n")
         self.assertEqual(self.tokenize("-p", "<|end|>", "--count"), b"7\n")
         self.assertEqual(self.tokenize("-p", "the", "--pieces"), b'     116  "t"\n     258  "he"\n')
+        self.assertEqual(self.tokenize("-p", "\u00e9", "--pieces"), b'     195  "\\ufffd"  c3\n     169  "\\ufffd"  a9\n')
         self.assertEqual(self.tokenize("-p", ""), b"\n")
         self.assertRegex(self.tokenize("-p", "the " * 1000, "--bench").decode(), r"^4000 bytes, .* MB/s")
 
@@ -373,6 +385,15 @@ class Tokenize(WithModel):
             code, _, err = tiny.hearth("tokenize", self.model, "--jsonl", stdin=text)
             self.assertEqual(code, 1)
             self.assertIn(says, err)
+        self.assertEqual(self.tokenize("--jsonl", "-p", '{"text":"the"}'), b'{"ids":[116,258]}\n')
+        self.assertEqual(self.tokenize("--jsonl", "-p", ""), b"")
+        p = subprocess.Popen([tiny.HEARTH, "tokenize", self.model, "--jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2):  # each line at once
+            p.stdin.write(b'{"text":"the"}\n')
+            p.stdin.flush()
+            self.assertEqual(p.stdout.readline(), b'{"ids":[116,258]}\n')
+        p.communicate()
+        self.assertEqual(p.returncode, 0)
         code, _, err = tiny.hearth("tokenize", self.model, "--jsonl", "--decode", stdin=b'{"ids":[1,-1]}')
         self.assertEqual(code, 1)
         self.assertIn("line 1", err)

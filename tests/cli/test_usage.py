@@ -75,6 +75,9 @@ class Refusals(unittest.TestCase):
         self.assertIn(says, err, args)
 
     def test_quotes(self):
+        self.refuse(["run", "-", "-p", "hello"], "-: there is no such file; a model cannot be read from standard input", 1)
+        code, _, err = tiny.hearth("run", "cli", "-p", "hello")
+        self.assertEqual((code, "quotes" in err), (1, False), err)
         self.refuse(["run", "-p", "hello", "world"], "world: there is no such file; a text with spaces wants quotes", 1)
 
     def test_usage(self):
@@ -82,6 +85,9 @@ class Refusals(unittest.TestCase):
             (["tokenise"], "no command 'tokenise'"),
             (["help", "me"], "no command 'me'"),
             (["run", "--tmp", "1"], "unknown option --tmp; did you mean --temp?"),
+            (["run", "--end", "1"], "unknown option --end; see 'hearth help run'"),
+            (["run", "--prompt-file", "x"], "unknown option --prompt-file; did you mean --file?"),
+            (["bench", "-r", "3"], "unknown option -r; did you mean --reps?"),
             (["run", "--qwertyuiop"], "unknown option --qwertyuiop; see 'hearth help run'"),
             (["run", "-z"], "unknown option -z"),
             (["run", "--chunk", "3"], "--chunk is an option of 'hearth eval'"),

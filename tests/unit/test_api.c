@@ -358,6 +358,10 @@ static void test_quantize(void **state) {
     assert_int_equal(hearth_quantize(f, "/nonexistent/out.gguf", "F16", NULL, NULL, &err),
                      HEARTH_E_IO);
     assert_int_equal(hearth_quantize(f, "", "F16", NULL, NULL, &err), HEARTH_E_ARG);
+    const char *part = "/nonexistent/m-00002-of-00003.gguf", *whole = "/nonexistent/m-2-of-3.gguf";
+    assert_int_equal(hearth_quantize(f, part, "F16", NULL, NULL, &err), HEARTH_E_ARG);
+    assert_non_null(strstr(err.message, "the copy is one file"));
+    assert_int_equal(hearth_quantize(f, whole, "F16", NULL, NULL, &err), HEARTH_E_IO);
     hearth_file_close(f);
 }
 
@@ -513,7 +517,7 @@ static void test_quantize_watched(void **state) {
     snprintf(tmp, sizeof tmp, "%s.link", path2);
     assert_int_equal(symlink(path2, tmp), 0);
     assert_int_equal(hearth_quantize(f, tmp, "F16", NULL, NULL, &err), HEARTH_E_IO);
-    assert_non_null(strstr(err.message, "no regular file"));
+    assert_non_null(strstr(err.message, "a symbolic link"));
     assert_int_equal(lstat(tmp, &after), 0);
     assert_true(S_ISLNK(after.st_mode));
     assert_int_equal(unlink(tmp), 0);
