@@ -234,38 +234,17 @@ const hearth_tokenizer *need_tokenizer(const hearth_model *m, const struct args 
     return t;
 }
 
-// Which tokens the file puts around a whole text. Its first character, encoded with them and
-// without, shows it, also where both are one token; an empty text has nothing to tell the two apart
-// by, and is taken to have a begin rather than an end.
-static void what_is_added(const hearth_tokenizer *t, const struct text *text, bool *begin,
-                          bool *end) {
-    struct hearth_tokens plain = {NULL, 0}, whole = {NULL, 0};
-    size_t n = text->n > 0;
-    while (n < text->n && (text->data[n] & 0xc0) == 0x80) n++;
-    *begin = *end = false;
-    if (!hearth_encode(t, text->data, n, HEARTH_ENCODE_PLAIN, &plain, NULL) &&
-        !hearth_encode(t, text->data, n, HEARTH_ENCODE_BEGIN_END, &whole, NULL)) {
-        size_t bytes = plain.n * sizeof(*plain.ids), n_added = whole.n - plain.n;
-        bool behind = plain.n > 0 ? memcmp(whole.ids, plain.ids, bytes) == 0
-                                  : n_added > 0 && whole.ids[0] != hearth_tokenizer_bos(t);
-        *begin = n_added == 2 || (n_added == 1 && !behind);
-        *end = n_added == 2 || (n_added == 1 && behind);
-    }
-    hearth_tokens_free(&plain);
-    hearth_tokens_free(&whole);
-}
-
 int encode_prompt(const hearth_tokenizer *t, const struct text *text, bool special, bool begin,
                   int32_t *first, struct hearth_tokens *out) {
     struct hearth_error err = {HEARTH_OK, ""};
     unsigned flags = HEARTH_ENCODE_PLAIN;
-    bool begins = false, ends = false;
+    bool begins = begin && hearth_tokenizer_adds_begin(t);
     if (special) flags |= HEARTH_ENCODE_SPECIAL;
     if (begin) flags |= HEARTH_ENCODE_BEGIN_END;
     if (hearth_encode(t, text->data, text->n, flags, out, &err)) return fail("%s", err.message);
-    if (begin) what_is_added(t, text, &begins, &ends);
     if (first) *first = begins ? out->ids[0] : -1;
-    if (ends) out->n--; // a text that is to be continued has no end yet
+    // A text that is to be continued has no end yet.
+    if (begin && hearth_tokenizer_adds_end(t)) out->n--;
     if (!first && begins && out->n > 1 && out->ids[1] == out->ids[0])
         note("warning: the text begins with the model's begin token, and another one is put in "
              "front of it; --raw leaves that out");

@@ -167,6 +167,9 @@ HEARTH_API void hearth_tokens_free(struct hearth_tokens *t);
 HEARTH_API int32_t hearth_tokenizer_n_vocab(const hearth_tokenizer *t);
 HEARTH_API int32_t hearth_tokenizer_bos(const hearth_tokenizer *t); // -1: none
 HEARTH_API int32_t hearth_tokenizer_eos(const hearth_tokenizer *t);
+// Whether HEARTH_ENCODE_BEGIN_END puts bos in front of a text, and eos behind it.
+HEARTH_API bool hearth_tokenizer_adds_begin(const hearth_tokenizer *t);
+HEARTH_API bool hearth_tokenizer_adds_end(const hearth_tokenizer *t);
 // Any token that ends a turn or a text.
 HEARTH_API bool hearth_tokenizer_is_end(const hearth_tokenizer *t, int32_t id);
 // The bytes that the token stands for, borrowed; special tokens give their name. NULL for an id
@@ -346,8 +349,12 @@ struct hearth_token_logprob {
 
 struct hearth_event { // borrowed for the length of the callback
     hearth_request *request;
-    int32_t token;    // the sampled token; -1 with the last event where none belongs to it
-    const char *text; // what became whole, held back while it may begin a stop string; no 0 ends it
+    int32_t token; // the sampled token; -1 with the last event where none belongs to it
+    // What became whole, held back while it may begin a stop string; no 0 ends it. Characters are
+    // UTF-8 and whole, but: the last event also has the first bytes of one that was not finished, a
+    // prompt that ends inside one is continued with the rest of it, and bytes that can never become
+    // UTF-8 are passed on.
+    const char *text;
     size_t n_text_bytes;
     float logprob;                          // of `token`; NAN unless n_logprobs >= 0
     const struct hearth_token_logprob *top; // n_logprobs most likely, most likely first

@@ -63,6 +63,13 @@ int32_t hearth_tokenizer_eos(const hearth_tokenizer *t) {
     return t ? ht_tokenizer_eos(t->t) : -1;
 }
 
+bool hearth_tokenizer_adds_begin(const hearth_tokenizer *t) {
+    return t && ht_tokenizer_adds_begin(t->t);
+}
+bool hearth_tokenizer_adds_end(const hearth_tokenizer *t) {
+    return t && ht_tokenizer_adds_end(t->t);
+}
+
 bool hearth_tokenizer_is_end(const hearth_tokenizer *t, int32_t id) {
     return t && ht_tokenizer_is_end(t->t, id);
 }

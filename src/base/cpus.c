@@ -180,26 +180,31 @@ void ht_cpus_cores(const char *root, const cpu_set_t *allowed, int *n_cores, int
         *n_fast = within_15_percent(speed, n);
 }
 
-uint64_t ht_cpus_last_caches(const char *root, const cpu_set_t *allowed) {
+// The cache of cpu with that number, if cpu is the first of those that share it and are allowed.
+static uint64_t cache_bytes(const char *root, int cpu, int index, const cpu_set_t *allowed) {
+    char name[64], text[64], *end;
+    snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", index);
+    if (!is_first_of(root, cpu, name, allowed)) return 0;
+    snprintf(name, sizeof name, "cache/index%d/size", index);
+    if (!read_cpu_text(root, cpu, name, text, sizeof text)) return 0;
+    unsigned long long n = strtoull(text, &end, 10); // "32768K"
+    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+    return n < (1ull << 40) >> shift ? n << shift : 0;
+}
+
+uint64_t ht_cpus_large_caches(const char *root, const cpu_set_t *allowed) {
     uint64_t sum = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        char text[64], *end;
-        if (!CPU_ISSET((size_t)cpu, allowed) ||
-            !is_first_of(root, cpu, "cache/index3/shared_cpu_list", allowed) ||
-            !read_cpu_text(root, cpu, "cache/index3/size", text, sizeof text))
-            continue;
-        unsigned long long n = strtoull(text, &end, 10); // "32768K"
-        unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
-        if (n < (1ull << 40) >> shift) sum += n << shift;
-    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        for (int index = 2; index <= 3 && CPU_ISSET((size_t)cpu, allowed); index++)
+            sum += cache_bytes(root, cpu, index, allowed);
     return sum;
 }
 
-uint64_t ht_cpus_last_caches_now(void) {
+uint64_t ht_cpus_large_caches_now(void) {
     cpu_set_t mask;
     uint64_t n = 0;
     if (sched_getaffinity(0, sizeof mask, &mask) == 0)
-        n = ht_cpus_last_caches("/sys/devices/system/cpu", &mask);
+        n = ht_cpus_large_caches("/sys/devices/system/cpu", &mask);
 #if defined(_SC_LEVEL3_CACHE_SIZE)
     long said = n ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE); // 0 or -1: not known
     if (said > 0) n = (uint64_t)said;

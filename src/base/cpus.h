@@ -23,11 +23,12 @@ int ht_cpus_quota(const char *root, const char *groups);
 // Where a core says neither, all are fast. Both at least 1.
 void ht_cpus_cores(const char *root, const cpu_set_t *allowed, int *n_cores, int *n_fast);
 
-// Bytes of the third-level caches that the allowed CPUs have, each counted once, from
-//   cpuN/cache/index3/size, cpuN/cache/index3/shared_cpu_list
+// Bytes of the second- and third-level caches that the allowed CPUs have, each counted once (some
+// servers' second ones hold more together than the third), from, I being 2 and 3,
+//   cpuN/cache/indexI/size, cpuN/cache/indexI/shared_cpu_list
 // 0: not known. The second one: of the calling thread's, or what the C library says.
-uint64_t ht_cpus_last_caches(const char *root, const cpu_set_t *allowed);
-uint64_t ht_cpus_last_caches_now(void);
+uint64_t ht_cpus_large_caches(const char *root, const cpu_set_t *allowed);
+uint64_t ht_cpus_large_caches_now(void);
 
 struct ht_cpus {
     int n_online, n_affinity; // the second of the calling thread

@@ -44,6 +44,7 @@ struct ht_team {
     _Alignas(64) ht_team_fn fn;            // written before epoch moves; fn NULL: leave
     void *arg;
     uint64_t spin_ns;
+    bool crowded;
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
     pid_t process;           // that has the threads; one forked from it has none
@@ -79,8 +80,8 @@ static void futex_wake_all(_Atomic uint32_t *word) {
 // The time that waiting threads spin. With a CPU for each, long enough to bridge the uneven ends
 // of a step and the sampling between two passes; with more threads than CPUs, the one waited for
 // may need this one, so hardly at all.
-static uint64_t spin_time(int n_threads) {
-    return n_threads <= ht_team_usable_cpus() ? 200000 : 1000;
+static uint64_t spin_time(bool crowded) {
+    return crowded ? 1000 : 200000;
 }
 
 static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
@@ -205,7 +206,8 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     if (!t) return ht_fail_nomem(err, n_bytes, "a thread team");
     memset(t, 0, n_bytes);
     t->n_threads = n;
-    t->spin_ns = cpus ? 200000 : spin_time(n);
+    t->crowded = !cpus && n > ht_team_usable_cpus();
+    t->spin_ns = spin_time(t->crowded);
     t->driver_cpu = -1;
     t->process = getpid();
     // Signals are the application's own: they go to its threads, never to these, but for those that
@@ -273,4 +275,7 @@ void ht_team_destroy(struct ht_team *t) {
 
 int ht_team_size(const struct ht_team *t) {
     return t->n_threads;
+}
+bool ht_team_is_crowded(const struct ht_team *t) {
+    return t->crowded;
 }

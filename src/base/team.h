@@ -34,6 +34,8 @@ HT_MUST_CHECK enum hearth_status ht_team_create_pinned(int n_threads, const int 
                                                        struct hearth_error *err);
 void ht_team_destroy(struct ht_team *t); // accepts NULL
 int ht_team_size(const struct ht_team *t);
+// Whether it was made of more threads than there were CPUs for it, so that some have to take turns.
+bool ht_team_is_crowded(const struct ht_team *t);
 
 typedef void (*ht_team_fn)(void *arg, int thread, int n_threads);
 void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg);

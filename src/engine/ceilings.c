@@ -28,7 +28,7 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
     if ((status = ht_check_budget(budget_ms, err))) return status;
     if (!ops->ceilings)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", ops->name);
-    uint64_t cache = ht_cpus_last_caches_now(), available = ht_engine_available(NULL);
+    uint64_t cache = ht_cpus_large_caches_now(), available = ht_engine_available(NULL);
     // Well beyond the last caches, but no burden on a small machine or group.
     uint64_t most = larger(BUFFER_BYTES, cache * 8), least = larger(MIN_BUFFER_BYTES, cache * 4);
     uint64_t limit = larger(MAX_BUFFER_BYTES, cache * 2);

@@ -261,7 +261,9 @@ bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_
 
 // ---- the turn -----------------------------------------------------------------------------------
 
+// Looks at all of them only where one was: there may be very many that wait, or have ended.
 static void end_cancelled(struct hearth_engine *e) {
+    if (!atomic_exchange_explicit(&e->some_cancelled, false, memory_order_acquire)) return;
     for (struct hearth_request *r = e->all; r; r = r->next)
         if (r->state != HT_FINISHED && atomic_load_explicit(&r->cancelled, memory_order_relaxed))
             ht_deliver_end(e, r, HEARTH_FINISH_CANCELLED);
@@ -310,6 +312,8 @@ static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err
 }
 
 static void destroy_doomed(struct hearth_engine *e) {
+    if (!e->some_doomed) return;
+    e->some_doomed = false;
     for (struct hearth_request *r = e->all, *next; r; r = next) {
         next = r->next;
         if (r->doomed) ht_request_destroy(r);

@@ -25,7 +25,7 @@ enum ht_request_state { HT_WAITING, HT_RUNNING, HT_FINISHED };
 struct hearth_request {
     struct hearth_engine *engine;
     struct hearth_request *prev, *next; // in the engine's list of all
-    struct hearth_request *next_waiting;
+    struct hearth_request *prev_waiting, *next_waiting;
     uint64_t serial; // order of arrival
     enum ht_request_state state;
     atomic_bool cancelled; // set by any thread, read by the driving one
@@ -75,8 +75,10 @@ struct hearth_engine {
     uint32_t *free_slots;            // [n_seqs] a stack of n_seqs - n_running
     struct hearth_request **running; // [n_seqs] in order of arrival
     uint32_t n_running;
-    struct hearth_request *waiting; // the first to come in
+    struct hearth_request *waiting, *last_waiting; // the first to come in, and the last
     struct hearth_request *all;
+    atomic_bool some_cancelled; // since the last turn, by any thread
+    bool some_doomed;           // in this turn
     uint64_t next_serial;
     size_t n_active;
     pid_t process;    // that created it, and has the backend's threads

@@ -131,7 +131,7 @@ void ht_request_destroy(struct hearth_request *r) {
     if (e->in_step) { // in a callback: the turn still holds r
         r->options.on_event = NULL;
         r->options.on_logits = NULL;
-        r->doomed = true;
+        r->doomed = e->some_doomed = true;
         ht_request_cancel(r);
         return;
     }
@@ -147,6 +147,7 @@ void ht_request_destroy(struct hearth_request *r) {
 
 void ht_request_cancel(struct hearth_request *r) {
     atomic_store_explicit(&r->cancelled, true, memory_order_relaxed);
+    atomic_store_explicit(&r->engine->some_cancelled, true, memory_order_release);
 }
 
 enum hearth_finish ht_request_finish(const struct hearth_request *r) {

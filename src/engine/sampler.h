@@ -60,7 +60,7 @@ void ht_sampler_deinit(struct ht_sampler *s); // accepts a zeroed one
 
 // Picks the next token from logits [n_vocab] of a sequence whose tokens so far are history. Takes
 // one number from the generator unless greedy. E_FORMAT: a logit is NaN or +inf. E_ARG: bias
-// and penalties leave no token, or make a logit infinite.
+// and penalties leave no token, or make a logit +infinite or no number.
 HT_MUST_CHECK enum hearth_status ht_sampler_pick(struct ht_sampler *s, struct ht_sampler_scratch *w,
                                                  const float *logits, const int32_t *history,
                                                  size_t n_history, int32_t *token,

@@ -14,11 +14,20 @@ static uint32_t n_unread(const struct hearth_request *r) {
 }
 
 void ht_schedule_enqueue(struct hearth_engine *e, struct hearth_request *r) {
-    struct hearth_request **at = &e->waiting;
-    while (*at && (*at)->serial < r->serial) at = &(*at)->next_waiting;
-    r->next_waiting = *at;
-    *at = r;
+    struct hearth_request *next = e->waiting;
+    if (next && e->last_waiting->serial < r->serial) next = NULL; // as new ones are
+    while (next && next->serial < r->serial) next = next->next_waiting;
+    r->next_waiting = next;
+    r->prev_waiting = next ? next->prev_waiting : e->last_waiting;
+    *(r->prev_waiting ? &r->prev_waiting->next_waiting : &e->waiting) = r;
+    *(next ? &next->prev_waiting : &e->last_waiting) = r;
     r->state = HT_WAITING;
+}
+
+static void stop_waiting(struct hearth_engine *e, struct hearth_request *r) {
+    *(r->prev_waiting ? &r->prev_waiting->next_waiting : &e->waiting) = r->next_waiting;
+    *(r->next_waiting ? &r->next_waiting->prev_waiting : &e->last_waiting) = r->prev_waiting;
+    r->prev_waiting = r->next_waiting = NULL;
 }
 
 static void stop_running(struct hearth_engine *e, struct hearth_request *r) {
@@ -33,14 +42,8 @@ static void stop_running(struct hearth_engine *e, struct hearth_request *r) {
 }
 
 void ht_schedule_remove(struct hearth_engine *e, struct hearth_request *r) {
-    if (r->state == HT_RUNNING) {
-        stop_running(e, r);
-    } else if (r->state == HT_WAITING) {
-        struct hearth_request **at = &e->waiting;
-        while (*at != r) at = &(*at)->next_waiting;
-        *at = r->next_waiting;
-    }
-    r->next_waiting = NULL;
+    if (r->state == HT_RUNNING) stop_running(e, r);
+    if (r->state == HT_WAITING) stop_waiting(e, r);
 }
 
 static void start_running(struct hearth_engine *e, struct hearth_request *r) {
@@ -66,8 +69,7 @@ static void admit(struct hearth_engine *e) {
         struct hearth_request *r = e->waiting;
         promised += ht_kv_pages_for(r->n_tokens);
         if (promised > e->pages.n_free && e->n_running > 0) return;
-        e->waiting = r->next_waiting;
-        r->next_waiting = NULL;
+        stop_waiting(e, r);
         start_running(e, r);
     }
 }

@@ -2,8 +2,9 @@
 // Stop strings over streamed text. Text goes in piece by piece; what comes out is everything that
 // can no longer be part of a stop string. Held back is exactly the longest end of the text that
 // begins some stop string, so text is never late without need and never taken back. Pieces are
-// whole UTF-8 characters and stop strings are valid UTF-8, hence what comes out is whole too. One
-// thread at a time; nothing allocates after init.
+// whole UTF-8 characters, but for the last one (what the text's end left of a character), and stop
+// strings are valid UTF-8, hence what comes out is whole too. One thread at a time; nothing
+// allocates after init.
 #ifndef HT_ENGINE_STOP_H
 #define HT_ENGINE_STOP_H
 

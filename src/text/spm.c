@@ -162,8 +162,22 @@ static enum hearth_status encode_words(struct ht_encoder *e, const char *p, size
     return st;
 }
 
+// Characters that the vocabulary lacks are one unknown token together where they stand together, as
+// SentencePiece has it; text gives that token for nothing else. Of the ids from `from` on.
+static void join_unknown(struct ht_encoder *e, size_t from) {
+    size_t n = from;
+    for (size_t i = from; i < e->n_ids; i++) {
+        bool again = i > from && e->ids[i] == e->t->unk && e->ids[i - 1] == e->t->unk;
+        if (!again) e->ids[n++] = e->ids[i];
+    }
+    e->n_ids = n;
+}
+
 enum hearth_status ht_spm_encode(struct ht_encoder *e, const char *p, size_t n) {
     if (!n) return HEARTH_OK;
+    size_t from = e->n_ids;
     enum hearth_status st = text_prepare(e, p, n);
-    return st ? st : encode_words(e, e->text, e->n_text);
+    if (!st) st = encode_words(e, e->text, e->n_text);
+    if (!st) join_unknown(e, from);
+    return st;
 }

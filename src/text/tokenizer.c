@@ -85,6 +85,9 @@ static enum hearth_status read_begin_end(const struct ht_gguf *g, struct ht_toke
     if (!st) st = ht_gguf_get_bool(g, key_eos, false, &t->add_eos, err);
     if (!st) st = ht_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", false, &t->add_space, err);
     if (st) return st;
+    // A configuration's flag, which converters copy for vocabularies of both kinds. Of byte-level
+    // ones it counts where words are GPT-2's; those with a pattern of their own have no use for it.
+    if (t->kind == HT_KIND_BPE && t->pre->scan != HT_SCAN_GPT2) t->add_space = false;
     if ((t->add_bos && t->bos < 0) || (t->add_eos && t->eos < 0))
         return ht_fail(err, HEARTH_E_FORMAT,
                        "%s: metadata key %s is true, but the file names no such token",
@@ -216,6 +219,12 @@ int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t) {
 }
 int32_t ht_tokenizer_bos(const struct ht_tokenizer *t) {
     return t->bos;
+}
+bool ht_tokenizer_adds_begin(const struct ht_tokenizer *t) {
+    return t->add_bos;
+}
+bool ht_tokenizer_adds_end(const struct ht_tokenizer *t) {
+    return t->add_eos;
 }
 int32_t ht_tokenizer_eos(const struct ht_tokenizer *t) {
     return t->eos;

@@ -22,6 +22,8 @@ size_t ht_tokenizer_bytes(const struct ht_tokenizer *t); // heap it holds
 int32_t ht_tokenizer_n_vocab(const struct ht_tokenizer *t);
 int32_t ht_tokenizer_bos(const struct ht_tokenizer *t); // -1: none
 int32_t ht_tokenizer_eos(const struct ht_tokenizer *t);
+bool ht_tokenizer_adds_begin(const struct ht_tokenizer *t); // HEARTH_ENCODE_BEGIN_END: bos
+bool ht_tokenizer_adds_end(const struct ht_tokenizer *t);   // and eos
 bool ht_tokenizer_is_end(const struct ht_tokenizer *t, int32_t id);
 // Control tokens and the unknown one: shown as text only where that is asked for.
 bool ht_tokenizer_is_special(const struct ht_tokenizer *t, int32_t id);

@@ -219,6 +219,13 @@ static enum hearth_status fail_byte_name(const struct ht_gguf *g, int32_t id,
                    ht_gguf_name(g), id, ht_text_quote(quoted, s->data, s->len));
 }
 
+// Whether some token has the type of a byte.
+static bool has_byte_type(const struct ht_gguf_kv *types) {
+    for (uint64_t i = 0; i < types->n; i++)
+        if (ht_gguf_int_at(types, i) == HT_TOKEN_BYTE) return true;
+    return false;
+}
+
 static enum hearth_status read_tokens(const struct ht_gguf *g, enum ht_tokenizer_kind kind,
                                       const struct ht_gguf_kv *tokens,
                                       const struct ht_gguf_kv *types, struct ht_vocab *v,
@@ -226,12 +233,15 @@ static enum hearth_status read_tokens(const struct ht_gguf *g, enum ht_tokenizer
     const uint8_t *cursor = NULL;
     struct ht_str s = {NULL, 0};
     uint32_t used = 0;
+    // Converters that know no types call byte tokens normal ones.
+    bool by_name = kind == HT_KIND_SPM && types && !has_byte_type(types);
     for (int32_t id = 0; id < v->n && ht_gguf_next_str(tokens, &cursor, &s); id++) {
         int64_t type = types ? ht_gguf_int_at(types, (uint64_t)id) : HT_TOKEN_NORMAL;
         if (type < 0 || type >= HT_TOKEN_N_TYPES)
             return ht_fail(err, HEARTH_E_FORMAT, "%s: %s[%d] is %lld, 0 to %d was expected",
                            ht_gguf_name(g), key_types, id, (long long)type, HT_TOKEN_N_TYPES - 1);
         if (!types && kind == HT_KIND_SPM) type = spm_type(&s);
+        if (by_name && type == HT_TOKEN_NORMAL && byte_name(&s) >= 0) type = HT_TOKEN_BYTE;
         size_t n;
         if (s.len > MOST_TOKEN_BYTES)
             return ht_fail(err, HEARTH_E_UNSUPPORTED,

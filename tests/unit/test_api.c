@@ -258,6 +258,7 @@ static void test_file(void **state) {
     assert_int_equal(hearth_detokenizer_create(NULL, false, &d, &err), HEARTH_E_ARG);
     assert_int_equal(hearth_tokenizer_n_vocab(NULL), 0);
     assert_int_equal(hearth_tokenizer_bos(NULL), -1);
+    assert_false(hearth_tokenizer_adds_begin(NULL) || hearth_tokenizer_adds_end(NULL));
     assert_int_equal(hearth_tokenizer_eos(NULL), -1);
     assert_false(hearth_tokenizer_is_end(NULL, 0));
     assert_null(hearth_token_bytes(NULL, 0, &n_bytes));

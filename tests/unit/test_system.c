@@ -334,7 +334,7 @@ static void expect_cores(const char *root, unsigned allowed, int n_cores, int n_
 }
 
 // Each cache once, of the CPUs that are allowed.
-static void test_last_caches(void **state) {
+static void test_large_caches(void **state) {
     (void)state;
     static const char *const lists[] = {"0-1", "0-1", "2-3", "2-3"};
     char root[200], name[60];
@@ -342,16 +342,24 @@ static void test_last_caches(void **state) {
     snprintf(root, sizeof root, "%s/caches", dir);
     CPU_ZERO(&set);
     CPU_SET(1, &set);
-    assert_true(ht_cpus_last_caches(root, &set) == 0);
+    assert_true(ht_cpus_large_caches(root, &set) == 0);
     for (int cpu = 0; cpu < 4; cpu++) {
         snprintf(name, sizeof name, "caches/cpu%d/cache/index3/shared_cpu_list", cpu);
         write_text(name, lists[cpu]);
         snprintf(name, sizeof name, "caches/cpu%d/cache/index3/size", cpu);
         write_text(name, cpu < 2 ? "32768K\n" : "1M");
     }
-    assert_true(ht_cpus_last_caches(root, &set) == 32 << 20);
+    assert_true(ht_cpus_large_caches(root, &set) == 32 << 20);
     for (size_t cpu = 0; cpu < 4; cpu++) CPU_SET(cpu, &set);
-    assert_true(ht_cpus_last_caches(root, &set) == 33 << 20);
+    assert_true(ht_cpus_large_caches(root, &set) == 33 << 20);
+    for (int cpu = 0; cpu < 4; cpu++) { // one each
+        char own[2] = {(char)('0' + cpu)};
+        snprintf(name, sizeof name, "caches/cpu%d/cache/index2/shared_cpu_list", cpu);
+        write_text(name, own);
+        snprintf(name, sizeof name, "caches/cpu%d/cache/index2/size", cpu);
+        write_text(name, "2048K\n");
+    }
+    assert_true(ht_cpus_large_caches(root, &set) == 41 << 20);
 }
 
 static void test_cores(void **state) {
@@ -471,7 +479,7 @@ int main(void) {
         cmocka_unit_test(test_map_refuses), cmocka_unit_test(test_map_reads),
         cmocka_unit_test(test_map_copies),  cmocka_unit_test(test_map_in_memory),
         cmocka_unit_test(test_quota_v2),    cmocka_unit_test(test_quota_v1),
-        cmocka_unit_test(test_cores),       cmocka_unit_test(test_last_caches),
+        cmocka_unit_test(test_cores),       cmocka_unit_test(test_large_caches),
         cmocka_unit_test(test_masks),       cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);

@@ -414,6 +414,47 @@ static void space_prefix(void **state) {
     expect_ids(t, "", 0, 0, NULL, 0);
     ht_tokenizer_free(t);
     make_free(m);
+    m = make_bpe("llama-bpe"); // whose words are cut by a pattern of its own, and get no space
+    make_key(m, "tokenizer.ggml.add_space_prefix", HT_GGUF_BOOL, 1);
+    make_key(m, "tokenizer.ggml.add_bos_token", HT_GGUF_BOOL, 0);
+    make_merge(m, " ", "a");
+    t = load(m);
+    expect_ids(t, "a", 1, 0, (int32_t[]){'a'}, 1);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
+// Without byte tokens, unknown characters side by side are one token, in one word, across words and
+// out of the cache; an unknown token that the text names stands for itself.
+static void spm_unknown(void **state) {
+    (void)state;
+    struct make *m = make_spm();
+    m->n_tokens = 3;
+    int32_t sp = make_token(m, "\xe2\x96\x81", 3, 1, -1), x = make_token(m, "x", 1, 1, -2), unk = 0;
+    struct ht_tokenizer *t = load(m);
+    for (int i = 0; i < 2; i++) {
+        expect_ids(t, "x\xe2\x98\x83\xe2\x98\x83q\nx", 10, 0, (int32_t[]){sp, x, unk, x}, 4);
+        expect_ids(t, "qq qq", 5, 0, (int32_t[]){sp, unk, sp, unk}, 4);
+        expect_ids(t, "q<unk>qq<unk><unk>", 18, HEARTH_ENCODE_SPECIAL,
+                   (int32_t[]){sp, unk, unk, sp, unk, unk, unk}, 7);
+    }
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
+// Byte tokens that a file calls normal ones are byte tokens, unless it has others of that type.
+static void spm_byte_names(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct make *m = make_spm();
+        for (int b = 0; b < 256; b++)
+            if (!i || b != 'z') m->types[3 + b] = 1;
+        int32_t sp = make_token(m, "\xe2\x96\x81", 3, 1, -1), unk = 0;
+        struct ht_tokenizer *t = load(m);
+        expect_ids(t, "q", 1, 0, (int32_t[]){sp, i ? unk : 3 + 'q'}, 2);
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
 }
 
 // A megabyte of one thing, and back.
@@ -471,6 +512,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bpe_slow_way),    cmocka_unit_test(spm_slow_way),
         cmocka_unit_test(spm_unused),      cmocka_unit_test(spm_space_inside),
+        cmocka_unit_test(spm_unknown),     cmocka_unit_test(spm_byte_names),
         cmocka_unit_test(spm_zero_scores), cmocka_unit_test(spm_user_defined),
         cmocka_unit_test(specials),        cmocka_unit_test(begin_end),
         cmocka_unit_test(whole_words),     cmocka_unit_test(like_words),
