@@ -230,6 +230,20 @@ static void run_few(struct ht_prepared *p, const struct ht_cpu_step *s, int thre
     }
 }
 
+// Rows of a piece of that many: long runs are read faster, but threads that are not as fast as each
+// other want several pieces each, and experts differ in tokens.
+#define PIECES_EACH 16
+#define PIECE_LEAST (4 * HT_ROW_GROUP)
+
+static size_t piece_rows(const struct groups *g, uint32_t n_experts, size_t width, int n_threads) {
+    size_t wanted = 0;
+    for (uint32_t e = 0; e < n_experts; e++) wanted += g->start[e] < g->start[e + 1];
+    size_t least = PIECES_EACH * (size_t)n_threads, each = (least + wanted - 1) / wanted;
+    size_t rows = (width + each - 1) / each;
+    rows = (rows + HT_ROW_GROUP - 1) / HT_ROW_GROUP * HT_ROW_GROUP;
+    return rows > PIECE_LEAST ? rows : PIECE_LEAST;
+}
+
 // The next of so many pieces that nobody has taken and that has pairs, or one past the last.
 static size_t take_piece(atomic_uint *taken, const struct groups *g, size_t n_pieces, size_t n) {
     size_t i;
@@ -243,7 +257,8 @@ static size_t take_piece(atomic_uint *taken, const struct groups *g, size_t n_pi
 static void run_many(struct ht_prepared *p, const struct ht_cpu_step *s, int thread) {
     bool down = s->op == HT_CPU_MOE_DOWN;
     struct groups g = groups_at(p, s, s->in[down ? 2 : 5]);
-    size_t width = p->c->tensors[s->out[0]].width, piece = 4 * HT_ROW_GROUP;
+    size_t width = p->c->tensors[s->out[0]].width;
+    size_t piece = piece_rows(&g, s->n_experts, width, p->c->n_threads);
     size_t n_pieces = (width + piece - 1) / piece;
     size_t n = s->n_experts * n_pieces;
     atomic_uint *taken = &p->counters[s - p->c->steps];
