@@ -10,4 +10,8 @@
 
 #include <cmocka.h>
 
+// As assert_in_range, of which cmocka 2 warns; of what long long holds.
+#define assert_between(x, least, most)                                                             \
+    assert_true((long long)(x) >= (long long)(least) && (long long)(x) <= (long long)(most))
+
 #endif

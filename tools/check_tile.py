@@ -74,6 +74,10 @@ def main():
     build, bad, seen = sys.argv[1], 0, 0
     for level, register in LEVELS.items():
         paths = glob.glob(f"{build}/src/backend/cpu/linear/**/{level}.c.o", recursive=True)
+        folder = "arm" if register == "q" else "x86"
+        if not paths and glob.glob(f"{build}/src/backend/cpu/linear/**/{folder}/*.c.o", recursive=True):
+            bad += 1
+            print(f"check_tile: {level}.c is not among what was built", file=sys.stderr)
         for path in paths[:1]:
             before = seen
             for name, code in functions(path).items():

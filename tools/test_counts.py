@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 SECTION = re.compile(r"^\d+/\d+ Testing: ", re.M)
-CMOCKA = re.compile(r"\[  (PASSED|FAILED|SKIPPED) +\] (\d+) test\(s\)")
+# "[  FAILED  ] 2 test(s), listed below:"; from cmocka 1.1.6 on "[  FAILED  ] tests: 2 test(s), ..."
+CMOCKA = re.compile(r"\[  (PASSED|FAILED|SKIPPED) +\] (?:[^\n:]*: )?(\d+) test\(s\)")
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n+(OK|FAILED)(.*)$", re.M)
 OWN = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 

@@ -409,10 +409,10 @@ class Bench(WithModel):
 
     def test_too_short(self):
         """Said before anything is measured."""
-        code, out, err = tiny.hearth("bench", "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
+        code, out, err = tiny.hearth("bench", self.model, "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
         self.assertIn("--ctx leaves no place for 64 tokens behind 0", err)
-        code, out, err = tiny.hearth("bench", "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
+        code, out, err = tiny.hearth("bench", self.model, "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
         self.assertIn("--ctx leaves no place for a token behind a prompt of 8", err)
         for ctx, fits in ((10, False), (11, True)):  # a prompt of 6, its first token, 4 more
@@ -430,7 +430,7 @@ class Bench(WithModel):
                                      "1,4000", "--batch", 4096)
         self.assertEqual((code, out), (1, b""), err)
         self.assertIn("of memory", err)
-        code, _, err = tiny.hearth("bench", "--prompt", 0, "--generate", 0)
+        code, _, err = tiny.hearth("bench", self.model, "--prompt", 0, "--generate", 0)
         self.assertEqual(code, 2, err)
         self.assertIn("nothing to measure", err)
 

@@ -68,9 +68,10 @@ class Run(WithModel):
 
     def test_repack(self):
         tiny.need_repacking(self.model)
-        code, out, err = tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0, "--repack")  # the built-in model
-        self.assertEqual(code, 0, err)
-        self.assertEqual(out, tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0)[1])
+        if tiny.has_builtin():  # the tiny one has no rows that could be
+            code, out, err = tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0, "--repack")
+            self.assertEqual(code, 0, err)
+            self.assertEqual(out, tiny.hearth("run", "-p", "x", "-n", 30, "--temp", 0)[1])
         code, _, err = tiny.hearth("run", self.model, "-p", "x", "--repack", "--backend", "ref")
         self.assertEqual(code, 1)
         self.assertIn("repack: the ref backend", err)

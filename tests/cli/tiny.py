@@ -11,7 +11,7 @@ import unittest
 
 HEARTH = os.environ.get("HEARTH", "hearth")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED = os.environ.get("HEARTH_SHARED", os.path.join(ROOT, "..", "shared"))
+SHARED = os.environ.get("HEARTH_SHARED") or os.path.join(ROOT, "..", "shared")
 
 
 def hearth(*args, stdin=b"", timeout=120):
@@ -26,6 +26,11 @@ def shared(*path):
     if not os.path.exists(full):
         raise unittest.SkipTest("no %s under %s" % (os.path.join(*path), SHARED))
     return full
+
+
+def has_builtin():
+    """Whether the program has a model of its own (HEARTH_BUILTIN_MODEL)."""
+    return hearth("inspect")[0] == 0
 
 
 def need_repacking(model):

@@ -352,7 +352,7 @@ static void test_golden(void **state) {
     uint32_t n = 0;
     char file[600];
     static struct record r;
-    if (!shared) shared = "../shared";
+    if (!shared || !*shared) shared = "../shared";
     snprintf(file, sizeof file, "%s/golden/archs/tokens.txt", shared);
     FILE *f = fopen(file, "r");
     if (!f) {
@@ -501,7 +501,7 @@ static void test_repack(void **state) {
         assert_int_equal(hearth_memory_plan(m, &o, &other, &err), HEARTH_OK);
         assert_int_equal(other.packed, 0);
         assert_int_equal(plan.total - plan.packed - plan.other, other.total - other.other);
-        assert_in_range(plan.other - other.other, 1, 4096); // where they lie
+        assert_between(plan.other - other.other, 1, 4096); // where they lie
         assert_true(plan.packed > 0.5 * (double)plan.weights);
     }
     hearth_model_close(m);
@@ -629,7 +629,8 @@ static void test_plan_holds(void **state) {
             print_message("    %s: planned %.0f, taken %.0f\n", backends[b], planned, taken);
             assert_true(taken < planned * 1.02 + 100000);
             assert_true(taken > planned * 0.98 - 100000);
-            if (k >= 2) assert_int_equal(in_memory > 0.9 * (double)plan.kv, o.prefault);
+            if (k >= 2 && in_memory > 0) // where the system tells
+                assert_int_equal(in_memory > 0.9 * (double)plan.kv, o.prefault);
             hearth_engine_destroy(e);
         }
     }

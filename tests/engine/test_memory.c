@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 // What there is (meminfo and control groups, from folders the test writes), what is needed, and the
 // sentence when it does not fit.
+#include "cmocka_all.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "engine/engine_internal.h"
 #include "fake.h"
@@ -71,7 +68,7 @@ static void test_machine(void **state) {
     assert_string_equal(m.cpu, "");
     assert_string_equal(m.huge_pages, "");
     assert_true(m.memory_total == 0 && m.memory_available == 0 && m.memory_limit == 0);
-    assert_in_range(m.n_threads, 1, m.n_online);
+    assert_between(m.n_threads, 1, m.n_online);
     assert_non_null(strstr(m.levels, m.level));
     assert_int_equal(strncmp(m.levels, "scalar", 6), 0);
     put("proc/meminfo", "MemTotal:  5000 kB\nMemAvailable:    3000 kB\n");

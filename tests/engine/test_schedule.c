@@ -2,17 +2,14 @@
 // The scheduler and the life of requests, over the fake backend: whatever runs beside it, however
 // its prompt is cut, however often it is preempted, a request gives the answer that a plain loop
 // over its own tokens gives. Runs without a file and without a tokenizer.
+#include "cmocka_all.h"
+
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "alloc_mem.h"
 #include "base/hash.h"
@@ -70,6 +67,7 @@ static bool on_event(void *user, const struct hearth_event *event) {
     r->n_events++;
     assert_ptr_equal(event->request, r->request);
     assert_int_equal(event->n_text_bytes, 0);
+    assert_int_equal(isnan(event->logprob), event->token < 0 || r->o.n_logprobs < 0);
     assert_int_equal(ht_request_finish(event->request), event->finish);
     if (event->token >= 0) r->answer[r->n_answer++] = event->token;
     if (event->finish) {
@@ -458,6 +456,40 @@ static void test_waits_for_pages(void **state) {
     ht_engine_destroy(e);
 }
 
+// Nobody runs while someone waits who came before, however often pages run out; whoever lost them
+// waits in front of those that came later.
+static void test_order(void **state) {
+    (void)state;
+    enum { N = 6 };
+    static struct record r[N];
+    struct hearth_engine *e =
+        make_engine((struct setup){.n_ctx = 320, .n_seqs = 3, .n_batch = 32, .n_pages = 10});
+    size_t n_active = N;
+    for (int i = 0; i < N; i++) {
+        fill(&r[i], i < 3 ? 90 : 20, 150);
+        submit(e, &r[i]);
+    }
+    while (n_active > 0) {
+        assert_int_equal(ht_engine_step(e, &n_active, NULL), HEARTH_OK);
+        uint64_t last = 0;
+        for (uint32_t i = 0; i < e->n_running; i++) {
+            assert_true(i == 0 || e->running[i]->serial > last);
+            last = e->running[i]->serial;
+        }
+        const struct hearth_request *before = NULL;
+        for (const struct hearth_request *w = e->waiting; w; before = w, w = w->next_waiting) {
+            assert_true(w->serial > last || (last == 0 && e->n_running == 0));
+            assert_ptr_equal(w->prev_waiting, before);
+            last = w->serial;
+        }
+        assert_ptr_equal(e->last_waiting, before);
+    }
+    assert_true(e->n_preempted > 0);
+    for (int i = 0; i < N; i++) check_answer(&r[i], 320);
+    check_idle(e);
+    ht_engine_destroy(e);
+}
+
 // ---- ends ---------------------------------------------------------------------------------------
 
 static void test_context(void **state) {
@@ -502,6 +534,9 @@ static void test_prompt_only(void **state) {
     run(e);
     check_answer(&r, 200);
     assert_int_equal(w.n_passes, 3 + 10);
+    struct hearth_request_stats stats;
+    ht_request_get_stats(r.request, &stats);
+    assert_true(stats.prompt_ns > 0 && stats.generation_ns == 0);
     ht_engine_destroy(e);
 }
 
@@ -720,9 +755,11 @@ static void test_bad_requests(void **state) {
 
 static void test_bad_engines(void **state) {
     (void)state;
+    struct ht_engine_source from = source;
+    struct ht_plan many;
     struct ht_engine_tuning tuning = {.backend = &fake_backend, .available = UINT64_MAX};
     struct hearth_error err;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 15; i++) {
         struct hearth_engine *e = NULL;
         struct hearth_engine_options o;
         ht_engine_options_default(&o);
@@ -738,10 +775,27 @@ static void test_bad_engines(void **state) {
         if (i == 7) o.kv_type = (enum hearth_kv_type)7;
         if (i == 8) o.n_ctx = 100, tuning.n_pages = 3;
         if (i == 9) fake_control.unsupported = HEARTH_E_UNSUPPORTED;
-        assert_int_equal(ht_engine_create(&source, &o, &tuning, &e, &err),
-                         i == 9 ? HEARTH_E_UNSUPPORTED : HEARTH_E_ARG);
+        if (i == 10 || i == 11) { // more pages than 32 bits count
+            o.n_seqs = o.n_batch = i == 10 ? 2049 : 4096;
+            o.n_ctx = 1 << 26;
+        }
+        if (i == 12) o.n_batch = 65537;
+        if (i == 13) o.n_logits = 65537;
+        if (i == 14) {
+            many = fake_plan;
+            many.n_vocab = (1 << 22) + 1;
+            from.plan = &many;
+        }
+        assert_int_equal(ht_engine_create(&from, &o, &tuning, &e, &err),
+                         i == 9 || i == 14 ? HEARTH_E_UNSUPPORTED : HEARTH_E_ARG);
         assert_true(strlen(err.message) > 20);
-        if (i == 9) assert_non_null(strstr(err.message, "step 0 (embed)"));
+        const char *says = i == 9               ? "step 0 (embed)"
+                           : i == 10 || i == 11 ? "pages"
+                           : i == 12            ? "n_batch"
+                           : i == 13            ? "n_logits"
+                           : i == 14            ? "can be sampled"
+                                                : "";
+        if (!strstr(err.message, says)) fail_msg("%s", err.message);
         assert_null(e);
     }
 }
@@ -897,6 +951,7 @@ int main(void) {
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_waits_for_pages),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_context),
         cmocka_unit_test(test_prompt_only),
         cmocka_unit_test(test_cancel),

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Stop strings: against a search over the whole text after every piece.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "cmocka_all.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "alloc_mem.h"
 #include "base/hash.h"

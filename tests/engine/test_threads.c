@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What threads may do: cancel a request that another thread drives, and drive engines of their own
 // at the same time. Meant for the thread sanitizer; also a test without it.
+#include "cmocka_all.h"
+
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "engine/engine.h"
 #include "fake.h"

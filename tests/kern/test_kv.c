@@ -30,7 +30,7 @@ static void check_places(uint32_t n_pages, uint32_t n_layers, uint32_t n_heads, 
                 const uint8_t *at = ht_kv_head(&p, layer, page, head), *before = NULL;
                 size_t i = (size_t)(at - block) / HEAD_BYTES;
                 assert_int_equal((at - block) % HEAD_BYTES, 0);
-                assert_in_range(i, 0, n_pages * n_layers * n_heads - 1);
+                assert_between(i, 0, n_pages * n_layers * n_heads - 1);
                 assert_int_equal(seen[i]++, 0);
                 if (head % together > 0)
                     before = ht_kv_head(&p, layer, page, head - 1);

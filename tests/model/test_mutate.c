@@ -89,6 +89,9 @@ static struct tiny_edit random_key(const char *arch, char name[96], uint32_t *se
                                         "rope.scale_linear",
                                         "rope.scaling.yarn_beta_fast",
                                         "rope.scaling.yarn_beta_slow",
+                                        "rope.scaling.mscale_all_dim",
+                                        "rope.scaling_beta",
+                                        "attention.temperature_scale",
                                         "attention.layer_norm_rms_epsilon",
                                         "attention.layer_norm_epsilon"};
     static const uint32_t u[] = {0,  1,  2,  3,  4,     6,        8,          16,

@@ -212,8 +212,8 @@ static void write_keys(const struct tiny_file *f, struct ht_gguf_writer *w) {
     }
 }
 
-const char *const tiny_archs[TINY_N_ARCHS] = {"llama",    "llama-moe", "qwen2",     "qwen3",
-                                              "qwen3moe", "gpt2",      "gpt2-fused"};
+const char *const tiny_archs[TINY_N_ARCHS] = {"llama",    "llama-moe", "qwen2",      "qwen3",
+                                              "qwen3moe", "gpt2",      "gpt2-fused", "mistral3"};
 
 void tiny_write(const char *path, const char *arch, const struct tiny_edit *edits) {
     struct hearth_error err;

@@ -34,7 +34,7 @@ struct tiny_edit {
     uint64_t ne[3]; // file order: [0] is contiguous
 };
 
-#define TINY_N_ARCHS 7
+#define TINY_N_ARCHS 8
 extern const char *const tiny_archs[TINY_N_ARCHS];
 
 // arch: one of tiny_archs. Fails the test on errors.

@@ -35,7 +35,7 @@ static int remove_paths(void **state) {
 
 static const char *shared_folder(void) {
     const char *s = getenv("HEARTH_SHARED");
-    return s ? s : "../shared";
+    return s && *s ? s : "../shared";
 }
 
 // The path of a file below the shared folder; skips the test where it is absent.

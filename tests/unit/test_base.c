@@ -79,8 +79,8 @@ static void test_fail_cuts_at_a_character(void **state) {
             assert_non_null(gap);
             size_t n = strlen(err.message), front = (size_t)(gap - err.message);
             size_t back = n - front - 3;
-            assert_in_range(n, sizeof err.message - 8, sizeof err.message - 1);
-            assert_in_range(back, c % 2 ? 0 : sizeof err.message / 2 - 4, c % 2 ? 0 : n / 2 + 1);
+            assert_between(n, sizeof err.message - 8, sizeof err.message - 1);
+            assert_between(back, c % 2 ? 0 : sizeof err.message / 2 - 4, c % 2 ? 0 : n / 2 + 1);
             assert_memory_equal(err.message, text, front);
             assert_string_equal(err.message + front + 3, text + len - back);
             assert_int_equal((front - phase) % n_char, 0);
@@ -194,7 +194,7 @@ static void test_hash(void **state) {
     }
     ht_sort(h, n, sizeof *h, compare_u64);
     for (uint32_t i = 1; i < n; i++) assert_true(h[i] != h[i - 1]);
-    for (uint32_t i = 0; i < 65536; i++) assert_in_range(low[i], 0, 20); // 3 expected
+    for (uint32_t i = 0; i < 65536; i++) assert_between(low[i], 0, 20); // 3 expected
     ht_free(h);
 
     // Every single bit of 0 to 40 bytes matters, as do the length and the seed; the place does not.
@@ -267,7 +267,7 @@ static void test_arena(void **state) {
     }
     assert_true(a.n_used_bytes == sum);
     struct ht_test_alloc now = ht_test_alloc_get();
-    assert_in_range(now.n_live_bytes - before.n_live_bytes, sum, sum * 2);
+    assert_between(now.n_live_bytes - before.n_live_bytes, sum, sum * 2);
     char *s = ht_arena_strndup(&a, "hearth", 3);
     assert_string_equal(s, "hea");
     assert_null(ht_arena_array(&a, SIZE_MAX / 2, 3, 8));
@@ -332,7 +332,7 @@ static void test_buf(void **state) {
         ht_test_alloc_reset();
         ht_buf_deinit(&b);
         if (!failed) break;
-        assert_in_range(n, 1, 20);
+        assert_between(n, 1, 20);
     }
     assert_true(ht_test_alloc_get().n_live_bytes == before.n_live_bytes);
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The reader on files made by hand: sound ones, each kind of damage (right status, and a sentence
 // that names the thing), every truncation, every single-byte change, every failing allocation.
+#include "cmocka_all.h"
+
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "alloc_mem.h"
 #include "gguf/gguf.h"
@@ -588,7 +586,7 @@ static void test_paths(void **state) {
     assert_int_equal(ht_gguf_open("/tmp", &g, &err), HEARTH_E_IO);
     assert_non_null(strstr(err.message, "directory"));
     assert_null(g);
-    check_taken("data/spark.gguf");
+    if (access("data/spark.gguf", R_OK) == 0) check_taken("data/spark.gguf");
 }
 
 int main(void) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The writer: what it wrote reads back the same, refusals stick, a failure leaves the old file, and
 // memory that runs out at any point is told and freed.
-#include <setjmp.h>
+#include "cmocka_all.h"
+
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "alloc_mem.h"
 #include "gguf/gguf.h"

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Elementary functions against the C library's double versions, over a stride through all floats,
 // and reductions against their order written out the slow way.
+#include "cmocka_all.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "backend/num.h"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The weight formats: half conversions against the compiler's own types, blocks made by hand, and
 // the golden models, which hold the same weights as f32 and in every format.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "cmocka_all.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -247,7 +242,8 @@ static void skip_value(const uint8_t **p, uint64_t type) {
 static bool model_read(struct model *m, const char *name) {
     const char *shared = getenv("HEARTH_SHARED");
     char path[512];
-    snprintf(path, sizeof path, "%s/golden/quants/%s", shared ? shared : "../shared", name);
+    snprintf(path, sizeof path, "%s/golden/quants/%s", shared && *shared ? shared : "../shared",
+             name);
     FILE *file = fopen(path, "rb");
     if (!file) {
         print_message("skipped: no %s\n", path);

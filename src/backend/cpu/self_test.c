@@ -18,8 +18,10 @@
 // blocks have at most 32, one of 32 behind them, which ends rows that are read four blocks at a
 // time.
 enum { N_IN = 544, N_OUT = 70, N_REPACKED = 64, N_MAX = 1031 };
-// Streams of one token and of several, what lies between their numbers, panels, whole tiles of amx.
-static const uint32_t n_tokens_of[] = {1, 2, 3, 4, 5, 6, 8, 13, 16, 65};
+// Streams of one token and of several, what lies between their numbers, panels and whatever they
+// leave behind whole tiles, whole tiles of amx.
+static const uint32_t n_tokens_of[] = {1,  2,  3,  4,  5,  6,  7,  8,  9, 10,
+                                       11, 12, 13, 14, 15, 16, 18, 23, 65};
 enum { N_TOKENS = 65 };
 // Heads of most models, for which some kernels have loops of their own.
 static const uint32_t head_dims[] = {64, 128};

@@ -72,7 +72,7 @@ static size_t longest_row(uint32_t max_in) {
 size_t ht_linear_scratch_bytes(uint32_t max_in, uint32_t max_tokens) {
     size_t n_tokens = ht_linear_together(max_tokens);
     bool bands = longest_row(max_in) > ACT_NEAR_BYTES / n_tokens;
-    n_tokens += n_tokens % 2; // with_spare computes one more
+    // As many as with_spare computes at most, and more.
     if (n_tokens < HELD_SUMS / HT_ROW_GROUP) n_tokens = HELD_SUMS / HT_ROW_GROUP;
     return PANEL_BYTES + 3 * SCALES_BYTES + STARTS_BYTES + HT_ROW_GROUP * TAIL_ROW_BYTES +
            (bands ? BAND_GROUPS : 1) * n_tokens * HT_ROW_GROUP * sizeof(float);
