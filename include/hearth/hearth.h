@@ -488,11 +488,11 @@ struct hearth_ceilings {
     double slowest_thread;
 };
 // Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and what it takes to fill 64 MB
-// or four times the last caches at least, longest the first time; for that time a buffer of 256 MB
-// or eight times those caches, at most 2 GB or twice them, and a quarter of the memory that is
-// available. Of the options those of backend, level, threads and mask count. Other programs that
-// run now lower the numbers. E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM where that
-// quarter is below 64 MB.
+// or four times the second- and third-level caches at least, longest the first time; for that time
+// a buffer of 256 MB or eight times those caches, at most 2 GB or twice them, and a quarter of the
+// memory that is available. Of the options those of backend, level, threads and mask count. Other
+// programs that run now lower the numbers. E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM
+// where that quarter is below 64 MB.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                    struct hearth_ceilings *out, struct hearth_error *err);
 

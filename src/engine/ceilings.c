@@ -14,6 +14,16 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
+bool ht_ceilings_buffer(uint64_t caches, uint64_t available, uint64_t *least, uint64_t *most) {
+    uint64_t limit = larger(MAX_BUFFER_BYTES, caches * 2);
+    *most = larger(BUFFER_BYTES, caches * 8);
+    *least = larger(MIN_BUFFER_BYTES, caches * 4);
+    if (*most > limit) *most = limit;
+    if (*most > available / 4) *most = available / 4;
+    if (*least > *most) *least = *most;
+    return *most >= MIN_BUFFER_BYTES;
+}
+
 enum hearth_status ht_check_budget(uint32_t budget_ms, struct hearth_error *err) {
     if (budget_ms >= 1 && budget_ms <= 10000) return HEARTH_OK;
     return ht_fail(err, HEARTH_E_ARG, "budget_ms is %" PRIu32 ", expected 1 to 10000", budget_ms);
@@ -28,13 +38,8 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
     if ((status = ht_check_budget(budget_ms, err))) return status;
     if (!ops->ceilings)
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "the backend %s has no ceilings", ops->name);
-    uint64_t cache = ht_cpus_large_caches_now(), available = ht_engine_available(NULL);
-    // Well beyond the last caches, but no burden on a small machine or group.
-    uint64_t most = larger(BUFFER_BYTES, cache * 8), least = larger(MIN_BUFFER_BYTES, cache * 4);
-    uint64_t limit = larger(MAX_BUFFER_BYTES, cache * 2);
-    if (most > limit) most = limit;
-    if (most > available / 4) most = available / 4;
-    if (most < MIN_BUFFER_BYTES)
+    uint64_t least, most;
+    if (!ht_ceilings_buffer(ht_cpus_large_caches_now(), ht_engine_available(NULL), &least, &most))
         return ht_fail(err, HEARTH_E_NOMEM,
                        "measuring how fast memory is read would take %llu MB, more than a quarter "
                        "of what is available",
@@ -42,7 +47,7 @@ enum hearth_status ht_ceilings_measure(const struct hearth_engine_options *o, ui
     struct ht_backend *b;
     status = ops->open(&bo, &b, err);
     if (status) return status;
-    status = ops->ceilings(b, budget_ms, least < most ? least : most, most, out, err);
+    status = ops->ceilings(b, budget_ms, least, most, out, err);
     ops->close(b);
     return status;
 }

@@ -152,6 +152,9 @@ uint64_t ht_engine_table_bytes(const struct ht_limits *limits, uint32_t n_seqs);
 
 // ---- engine.c -----------------------------------------------------------------------------------
 
+// Bytes of the buffer that is read to measure the memory: well beyond the caches, but no burden on
+// a small machine or group. False where a quarter of what is available is too little. (ceilings.c)
+bool ht_ceilings_buffer(uint64_t caches, uint64_t available, uint64_t *least, uint64_t *most);
 // E_ARG unless budget_ms is from 1 to 10000. (ceilings.c)
 HT_MUST_CHECK enum hearth_status ht_check_budget(uint32_t budget_ms, struct hearth_error *err);
 // The backend that the options name (or the tuning brings), and what to open it with.

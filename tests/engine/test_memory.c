@@ -328,6 +328,24 @@ static void test_learned_positions(void **state) {
     assert_non_null(strstr(err.message, "512"));
 }
 
+// 256 MB or eight times the caches, at most 2 GB or twice them, and a quarter of what is available.
+static void test_ceilings_buffer(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t caches, available, least, most; // MB; most 0: refused
+    } rows[] = {{0, 65536, 64, 256},       {34, 65536, 136, 272},    {1024, 65536, 2048, 2048},
+                {2048, 65536, 4096, 4096}, {2048, 4096, 1024, 1024}, {34, 400, 100, 100},
+                {0, 256, 64, 64},          {0, 255, 0, 0},           {400, 262144, 1600, 2048}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t least, most;
+        bool ok = ht_ceilings_buffer(rows[i].caches << 20, rows[i].available << 20, &least, &most);
+        assert_int_equal(ok, rows[i].most != 0);
+        if (!ok) continue;
+        assert_int_equal(most >> 20, rows[i].most);
+        assert_int_equal(least >> 20, rows[i].least);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_machine, begin, end),
@@ -340,6 +358,7 @@ int main(void) {
         cmocka_unit_test(test_shorter_passes),
         cmocka_unit_test(test_smaller_pages),
         cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_ceilings_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
