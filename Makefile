@@ -20,8 +20,9 @@ build: deps
 	  -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DHEARTH_WERROR=OFF $(CMAKE_FLAGS)
 	@cmake --build "$(BUILD)" -j $(JOBS)
 
-# The prompt goes through the environment, since the shell would read its quotes and dollars.
-run: export HEARTH_PROMPT := $(PROMPT)
+# The prompt goes through the environment as it was given: the shell would read its quotes, and make
+# and the shell its dollars.
+run: export HEARTH_PROMPT := $(value PROMPT)
 run: build
 	@printf '%s' "$$HEARTH_PROMPT"; "$(BUILD)/hearth" run $(if $(MODEL),"$(MODEL)") -p "$$HEARTH_PROMPT"
 

@@ -236,7 +236,9 @@ static int convert_lines(const struct args *a, const hearth_tokenizer *t, FILE *
         if (!blank) code = convert_line(a, t, d, line, (size_t)n, number, &g);
         if (!blank && fflush(stdout) != 0) code = finish_stdout(errno) ? EXIT_FINE : EXIT_RUN;
     }
-    if (!code && !feof(f)) code = fail("line %zu cannot be read: %s", number + 1, strerror(errno));
+    if (!code && !feof(f))
+        code = fail("%s: line %zu cannot be read: %s", a->file ? a->file : "standard input",
+                    number + 1, strerror(errno));
     free(line);
     hearth_detokenizer_destroy(d);
     free(g.data);

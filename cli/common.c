@@ -143,7 +143,7 @@ int open_prompt(const struct args *a, FILE **out) {
     if (code) return code;
     if (!a->prompt) return open_file(a->file ? a->file : "-", out);
     *out = fmemopen((void *)(uintptr_t)a->prompt, strlen(a->prompt), "r"); // only read
-    return *out ? EXIT_FINE : fail("out of memory");
+    return *out ? EXIT_FINE : fail("the text cannot be read: %s", strerror(errno));
 }
 
 int read_prompt(const struct args *a, struct text *out) {

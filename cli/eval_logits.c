@@ -156,8 +156,9 @@ static int open_reference(struct eval *e) {
     int code = read_file(e->a->compare, &e->reference);
     size_t expected = e->n_tokens * (size_t)e->n_vocab * sizeof(float);
     if (code || e->reference.n == expected) return code;
-    return fail("%s: has %zu bytes, %zu were expected for %zu tokens of %d logits", e->a->compare,
-                e->reference.n, expected, e->n_tokens, (int)e->n_vocab);
+    return fail("%s: has %zu bytes, %zu were expected for %zu tokens of %d logits",
+                strcmp(e->a->compare, "-") == 0 ? "standard input" : e->a->compare, e->reference.n,
+                expected, e->n_tokens, (int)e->n_vocab);
 }
 
 // Whether a file is what the summary is printed to: opened a second time, one would overwrite the

@@ -24,6 +24,7 @@ static sigset_t sigint_set(void) {
 static void *interrupt_main(void *arg) {
     struct interrupt *i = arg;
     struct signalfd_siginfo info;
+    sigset_t set = sigint_set();
     for (int wait = -1;;) {
         struct pollfd fds[2] = {{.fd = i->signal_fd, .events = POLLIN},
                                 {.fd = i->stop_fd, .events = POLLIN}};
@@ -31,7 +32,10 @@ static void *interrupt_main(void *arg) {
         if (n < 0) continue;
         if (fds[1].revents) return NULL;
         if (n == 0) {
-            note("stopping when this pass is done; Ctrl-C again ends at once");
+            // It may wait for who reads it; then the next signal is the system's to act on.
+            pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+            note("stopping as soon as possible; Ctrl-C again ends at once");
+            pthread_sigmask(SIG_BLOCK, &set, NULL);
             wait = -1;
             continue;
         }

@@ -8,6 +8,23 @@
 
 #include "cli.h"
 
+// What a sanitizer does at a program's exit, for one that dies of a signal.
+#ifdef __SANITIZE_ADDRESS__
+#define HAS_LEAK_CHECK
+#elif defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define HAS_LEAK_CHECK
+#endif
+#endif
+#ifdef HAS_LEAK_CHECK
+#include <sanitizer/lsan_interface.h>
+static void check_leaks(void) {
+    __lsan_do_leak_check();
+}
+#else
+static void check_leaks(void) {}
+#endif
+
 static const struct command *const commands[] = {
     &command_run,   &command_inspect,  &command_tokenize, &command_eval,
     &command_bench, &command_quantize, &command_doctor};
@@ -109,6 +126,7 @@ int main(int argc, char **argv) {
     args_free(&a);
     if (code == EXIT_INTERRUPTED) {
         fflush(stdout);
+        check_leaks();
         interrupt_end_program();
     }
     return code;

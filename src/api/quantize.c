@@ -3,7 +3,6 @@
 // for the keys that say how the file was split and what format it has. Works row by row while the
 // file is written: its memory is the metadata twice, one row and the writer's window.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/api_internal.h"
@@ -198,16 +197,6 @@ static bool watch(void *user, uint64_t done, uint64_t total) {
     return goes_on;
 }
 
-// Whether the name ends as those of a split model's parts do ("-00002-of-00003.gguf").
-static bool names_part(const char *path) {
-    enum { SUFFIX = 20 };
-    size_t len = strlen(path);
-    unsigned no, count;
-    int n = 0;
-    return len >= SUFFIX &&
-           sscanf(path + len - SUFFIX, "-%5u-of-%5u.gguf%n", &no, &count, &n) == 2 && n == SUFFIX;
-}
-
 enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                                    hearth_progress_fn progress, void *user,
                                    struct hearth_error *err) {
@@ -216,7 +205,7 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
     if (!out_path || !format)
         return ht_fail(err, HEARTH_E_ARG, "the path or the format of the copy is NULL");
     if (!*out_path) return ht_fail(err, HEARTH_E_ARG, "the path of the copy is empty");
-    if (names_part(out_path)) // it might replace another part of the very model
+    if (ht_gguf_names_part(out_path)) // it might replace another part of the very model
         return ht_fail(err, HEARTH_E_ARG,
                        "%s: is the name of a part of a split model, and the copy is one file",
                        out_path);

@@ -104,10 +104,10 @@ enum ht_rope_pairing {
     HT_ROPE_HALVES,   // pairs (i, i + n_rot / 2)
 };
 
-// Every scaling variant (linear, llama3 factors, YaRN) is a table of frequencies and one factor,
-// made by the model.
 #define HT_ROPE_FREQ_MAX 128 // 2^32 positions stay below 2^40 radians
 
+// Every scaling variant (linear, llama3 factors, YaRN) is a table of frequencies and one factor,
+// made by the model.
 struct ht_rope {
     uint32_t n_rot;         // even, <= head_dim
     const double *inv_freq; // [n_rot / 2] radians a position, each below HT_ROPE_FREQ_MAX

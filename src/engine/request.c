@@ -147,7 +147,8 @@ void ht_request_destroy(struct hearth_request *r) {
 
 void ht_request_cancel(struct hearth_request *r) {
     atomic_store_explicit(&r->cancelled, true, memory_order_relaxed);
-    atomic_store_explicit(&r->engine->some_cancelled, true, memory_order_release);
+    // An exchange, so that whoever sees one thread's sees those of all before it.
+    (void)atomic_exchange_explicit(&r->engine->some_cancelled, true, memory_order_release);
 }
 
 enum hearth_finish ht_request_finish(const struct hearth_request *r) {

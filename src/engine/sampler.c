@@ -127,12 +127,14 @@ static enum hearth_status check_options(const struct hearth_sampling *o, uint32_
     for (size_t i = 0; i < o->n_logit_bias; i++) {
         struct hearth_logit_bias b = o->logit_bias[i];
         if (b.token < 0 || (uint32_t)b.token >= n_vocab)
-            return ht_fail(err, HEARTH_E_ARG, "logit_bias[%zu] is for token %d; 0 to %u are there",
-                           i, b.token, n_vocab - 1);
+            return ht_fail(err, HEARTH_E_ARG,
+                           "logit_bias[%zu] (--logit-bias) is for token %d; 0 to %u are there", i,
+                           b.token, n_vocab - 1);
         if (!(b.bias < INFINITY))
             return ht_fail(err, HEARTH_E_ARG,
-                           "logit_bias[%zu] of token %d is %g; a number or -inf is expected", i,
-                           b.token, (double)b.bias);
+                           "logit_bias[%zu] (--logit-bias) of token %d is %g; a number or -inf is "
+                           "expected",
+                           i, b.token, (double)b.bias);
     }
     return HEARTH_OK;
 }

@@ -71,6 +71,8 @@ void ht_gguf_close(struct ht_gguf *g); // accepts NULL
 const char *ht_gguf_name(const struct ht_gguf *g); // path or name, for messages
 uint32_t ht_gguf_version(const struct ht_gguf *g);
 size_t ht_gguf_n_parts(const struct ht_gguf *g);
+// Whether the name ends as those of a split model's parts do ("-00002-of-00003.gguf"). (reader.c)
+bool ht_gguf_names_part(const char *path);
 uint64_t ht_gguf_file_bytes(const struct ht_gguf *g); // all parts
 // Of these, those for which memory is taken already, beside what the system counts as available:
 // copies, bytes of the caller (but where they are a mapped file's), files of file systems that are

@@ -32,6 +32,16 @@ static size_t split_suffix(char out[SPLIT_SUFFIX_BYTES], uint32_t no, uint32_t c
     return (size_t)snprintf(out, SPLIT_SUFFIX_BYTES, SPLIT_SUFFIX_FORMAT, no + 1, count);
 }
 
+bool ht_gguf_names_part(const char *path) {
+    char suffix[SPLIT_SUFFIX_BYTES];
+    size_t len = strlen(path), n = split_suffix(suffix, 0, 1); // of five digits each, as most are
+    unsigned no = 0, count = 0;
+    if (len < n || sscanf(path + len - n, "-%5u-of-%5u.gguf", &no, &count) != 2) return false;
+    if (no < 1 || no > count || count < 2 || count > 65535) return false;
+    split_suffix(suffix, no - 1, count);
+    return strcmp(path + len - n, suffix) == 0;
+}
+
 // Reads split.no and split.count of a part; *count is 1 for a file that is not split.
 static enum hearth_status split_numbers(const struct gguf_part *part, uint32_t *no, uint32_t *count,
                                         struct hearth_error *err) {

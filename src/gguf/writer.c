@@ -433,7 +433,7 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
     struct stat there; // a device, a link or a folder is not what a file may take the place of
     bool replaces = lstat(path, &there) == 0;
     if (replaces && !S_ISREG(there.st_mode))
-        return ht_fail(err, HEARTH_E_IO, "%s: is there already and %s", path,
+        return ht_fail(err, HEARTH_E_IO, "%s: is there already and is %s", path,
                        S_ISLNK(there.st_mode) ? "a symbolic link; name the file itself"
                                               : "no regular file");
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

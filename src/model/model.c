@@ -68,6 +68,10 @@ static enum hearth_status find_arch(const struct ht_gguf *g, const struct ht_arc
     enum hearth_status st = ht_gguf_get_str(g, "general.architecture", true, &name, err);
     if (!st) st = refuse_adapter(g, err);
     if (st) return st;
+    if (ht_gguf_n_tensors(g) == 0)
+        return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                       "%s: holds no weights; of a vocabulary alone there is a tokenizer, no model",
+                       ht_gguf_name(g));
     *out = ht_arch_find(name.data, name.len);
     if (*out) return HEARTH_OK;
     return ht_fail(

@@ -75,16 +75,18 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
                       b->arch, (double)p->attn_factor);
 }
 
-// The names that Ollama's converter wrote for Ministral 3 at first, of the model's configuration.
+// The names that Ollama's converter wrote for Ministral 3 at first, of the model's configuration,
+// where mscale_all_dim counts beside an mscale only.
 static void read_ollama_yarn(struct ht_build *b, struct rope_params *p) {
-    float mscale = 1;
+    float mscale = 0, all_dim = 0;
     ht_key_f32(b, "rope.scaling.mscale", false, &mscale);
     if (!b->status && mscale != 0 && mscale != 1)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
                       "metadata key %s.rope.scaling.mscale is %g, only 0 (not set) and 1 are "
                       "supported",
                       b->arch, (double)mscale);
-    read_yarn_key(b, "rope.scaling.mscale_all_dim", &p->log_multiplier);
+    read_yarn_key(b, "rope.scaling.mscale_all_dim", &all_dim);
+    if (mscale == 1) p->log_multiplier = all_dim;
     ht_key_f32(b, "rope.scaling.beta_fast", false, &p->beta_fast);
     ht_key_f32(b, "rope.scaling.beta_slow", false, &p->beta_slow);
 }
@@ -107,8 +109,8 @@ static void read_yarn(struct ht_build *b, struct rope_params *p) {
     if (p->beta_slow == 0) p->beta_slow = 1;
     if (!b->status && !(p->beta_slow > 0 && p->beta_fast >= p->beta_slow && p->beta_fast < 1e6f))
         ht_build_fail(b, HEARTH_E_FORMAT,
-                      "%s.rope.scaling.yarn_beta_fast is %g and yarn_beta_slow %g, expected the "
-                      "first to be the larger",
+                      "%s.rope.scaling.yarn_beta_fast (or beta_fast) is %g and yarn_beta_slow (or "
+                      "beta_slow) %g, expected the first to be the larger",
                       b->arch, (double)p->beta_fast, (double)p->beta_slow);
 }
 

@@ -163,9 +163,10 @@ static enum hearth_status encode_words(struct ht_encoder *e, const char *p, size
 }
 
 // Characters that the vocabulary lacks are one unknown token together where they stand together, as
-// SentencePiece has it; text gives that token for nothing else. Of the ids from `from` on.
+// SentencePiece has it; text gives a token of that type for nothing else. `from`: the first id.
 static void join_unknown(struct ht_encoder *e, size_t from) {
     size_t n = from;
+    if (e->t->unk < 0 || ht_vocab_type(&e->t->v, e->t->unk) != HT_TOKEN_UNKNOWN) return;
     for (size_t i = from; i < e->n_ids; i++) {
         bool again = i > from && e->ids[i] == e->t->unk && e->ids[i - 1] == e->t->unk;
         if (!again) e->ids[n++] = e->ids[i];

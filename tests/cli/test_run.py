@@ -14,6 +14,10 @@ import unittest
 import tiny
 
 
+# What a first SIGINT is answered by where a second passes.
+STOPPING = b"hearth: stopping as soon as possible; Ctrl-C again ends at once\n"
+
+
 class WithModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -143,6 +147,9 @@ class Run(WithModel):
             self.assertIn("piece", l)
 
     def test_bias_and_stop(self):
+        half = json.loads(self.run_ok("-p", "abc", "-n", 1, "--logprobs", 1, "--logit-bias", "195=1e4")[0])
+        self.assertEqual((half["token"], half["piece"], half["bytes"]), (195, "\ufffd", [195]))
+        self.assertNotIn("bytes", half["top"][0])
         first = json.loads(self.run_ok("-p", "abc", "-n", 1, "--temp", 0, "--logprobs", 0, "-q")[0].splitlines()[0])
         other = json.loads(self.run_ok("-p", "abc", "-n", 1, "--temp", 0, "--logprobs", 0, "-q", "--logit-bias",
                                        "%d=-inf" % first["token"])[0].splitlines()[0])
@@ -201,8 +208,8 @@ class Run(WithModel):
             time.sleep(1)
             p.send_signal(signal.SIGINT)
             said = p.stderr.readline()
-            self.assertEqual(said, b"hearth: stopping when this pass is done; Ctrl-C again ends at once\n")
-            self.assertIsNone(p.poll())  # else the pass was too short to try it
+            self.assertIsNone(p.poll(), said)  # else the pass was too short to try it
+            self.assertEqual(said, STOPPING)
             p.send_signal(signal.SIGINT)
             self.assertEqual(p.wait(timeout=60), -signal.SIGINT)
             self.assertEqual(p.stderr.read(), b"")  # no statistics, which stand behind a pass
@@ -232,6 +239,7 @@ class Run(WithModel):
         os.close(slave)
         os.close(master)
         self.assertRegex(said, rb"\rreading the prompt: \d+ of 800001 tokens, \d+ s \x1b\[K")
+        said = said.replace(STOPPING.replace(b"\n", b"\r\n"), b"")
         self.assertTrue(said.endswith(b"\r\x1b[K"), said[-40:])
 
     def test_context(self):

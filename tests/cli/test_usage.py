@@ -74,6 +74,12 @@ class Refusals(unittest.TestCase):
         self.assertRegex(err, r"^hearth: .*\n$", args)
         self.assertIn(says, err, args)
 
+    def test_vocabulary_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "vocab.gguf")
+            tiny.write_gguf(path, [("general.architecture", "llama")], [])
+            self.refuse(["run", path, "-p", "x"], "holds no weights; of a vocabulary alone there is a tokenizer", 1)
+
     def test_quotes(self):
         self.refuse(["run", "-", "-p", "hello"], "-: there is no such file; a model cannot be read from standard input", 1)
         code, _, err = tiny.hearth("run", "cli", "-p", "hello")

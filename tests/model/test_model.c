@@ -181,7 +181,7 @@ static const struct bad_case bad_cases[] = {
       {TINY_F32, "qwen2.rope.scaling.factor", .f = 4},
       {TINY_F32, "qwen2.rope.scaling.yarn_beta_fast", .f = 0.5f}},
      FORMAT,
-     "yarn_beta_fast is 0.5 and yarn_beta_slow 1"},
+     "yarn_beta_fast (or beta_fast) is 0.5 and yarn_beta_slow (or beta_slow) 1"},
     {"llama",
      {{TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {3}, .f = 1}},
      FORMAT,

@@ -362,7 +362,11 @@ static void test_quantize(void **state) {
     const char *part = "/nonexistent/m-00002-of-00003.gguf", *whole = "/nonexistent/m-2-of-3.gguf";
     assert_int_equal(hearth_quantize(f, part, "F16", NULL, NULL, &err), HEARTH_E_ARG);
     assert_non_null(strstr(err.message, "the copy is one file"));
-    assert_int_equal(hearth_quantize(f, whole, "F16", NULL, NULL, &err), HEARTH_E_IO);
+    const char *const others[] = {whole, "/nonexistent/m-00001-of-00001.gguf",
+                                  "/nonexistent/m-   +2-of-00003.gguf",
+                                  "/nonexistent/m-00004-of-00003.gguf", "/nonexistent/3.gguf"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(hearth_quantize(f, others[i], "F16", NULL, NULL, &err), HEARTH_E_IO);
     hearth_file_close(f);
 }
 

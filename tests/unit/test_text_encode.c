@@ -442,6 +442,19 @@ static void spm_unknown(void **state) {
     make_free(m);
 }
 
+// Two of a token that text may have are two, though the file calls it the unknown one.
+static void spm_no_unknown(void **state) {
+    (void)state;
+    struct make *m = make_spm();
+    m->n_tokens = 3;
+    int32_t sp = make_token(m, "\xe2\x96\x81", 3, 1, -1), x = make_token(m, "x", 1, 1, -2);
+    make_key(m, "tokenizer.ggml.unknown_token_id", HT_GGUF_U32, x);
+    struct ht_tokenizer *t = load(m);
+    expect_ids(t, "xx", 2, 0, (int32_t[]){sp, x, x}, 3);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
 // Byte tokens that a file calls normal ones are byte tokens, unless it has others of that type.
 static void spm_byte_names(void **state) {
     (void)state;
@@ -510,15 +523,15 @@ static void long_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bpe_slow_way),    cmocka_unit_test(spm_slow_way),
-        cmocka_unit_test(spm_unused),      cmocka_unit_test(spm_space_inside),
-        cmocka_unit_test(spm_unknown),     cmocka_unit_test(spm_byte_names),
-        cmocka_unit_test(spm_zero_scores), cmocka_unit_test(spm_user_defined),
-        cmocka_unit_test(specials),        cmocka_unit_test(begin_end),
-        cmocka_unit_test(whole_words),     cmocka_unit_test(like_words),
-        cmocka_unit_test(odd_bytes),       cmocka_unit_test(missing_bytes),
-        cmocka_unit_test(bad_arguments),   cmocka_unit_test(space_prefix),
-        cmocka_unit_test(long_runs),
+        cmocka_unit_test(bpe_slow_way),     cmocka_unit_test(spm_slow_way),
+        cmocka_unit_test(spm_unused),       cmocka_unit_test(spm_space_inside),
+        cmocka_unit_test(spm_no_unknown),   cmocka_unit_test(spm_unknown),
+        cmocka_unit_test(spm_byte_names),   cmocka_unit_test(spm_zero_scores),
+        cmocka_unit_test(spm_user_defined), cmocka_unit_test(specials),
+        cmocka_unit_test(begin_end),        cmocka_unit_test(whole_words),
+        cmocka_unit_test(like_words),       cmocka_unit_test(odd_bytes),
+        cmocka_unit_test(missing_bytes),    cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(space_prefix),     cmocka_unit_test(long_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
