@@ -162,10 +162,8 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
             hearth_engine_device(r->engine));
     fprintf(stderr, "  %-12s %13.3f s\n", "load", r->load_s);
     if (finish == HEARTH_FINISH_CANCELLED && s.n_generated_tokens == 0) {
-        struct hearth_engine_stats all; // of this request alone
-        hearth_engine_get_stats(r->engine, &all);
         fprintf(stderr, "  %-12s %6llu tokens of %llu\n", "prompt",
-                (unsigned long long)all.n_tokens, (unsigned long long)s.n_prompt_tokens);
+                (unsigned long long)s.n_prompt_read, (unsigned long long)s.n_prompt_tokens);
     } else {
         print_rate("prompt", s.n_prompt_tokens, s.prompt_ns);
     }
@@ -198,7 +196,7 @@ static int finish_run(struct run *r) {
 // Steps until the request is done; the progress line counts the prompt.
 static int drive(struct run *r) {
     struct hearth_error err = {HEARTH_OK, ""};
-    struct hearth_engine_stats stats;
+    struct hearth_request_stats stats;
     size_t n_active = 1;
     progress_begin(&r->progress, "reading the prompt", "tokens");
     progress_set(&r->progress, 0, r->n_prompt);
@@ -207,8 +205,8 @@ static int drive(struct run *r) {
             progress_end(&r->progress);
             return fail_error(&err);
         }
-        hearth_engine_get_stats(r->engine, &stats);
-        progress_set(&r->progress, stats.n_tokens, r->n_prompt);
+        hearth_request_get_stats(r->request, &stats);
+        progress_set(&r->progress, stats.n_prompt_read, r->n_prompt);
     }
     return finish_run(r);
 }

@@ -129,6 +129,12 @@ HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 // NULL with n_buf 0; key borrows from f. Past the last entry: 0, an empty key and type.
 HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
                                    const char **key, char type[32], char *buf, size_t n_buf);
+// The text of the metadata entry of that key, as it stands in the file, borrowed and not
+// 0-terminated. ("tokenizer.chat_template" is the caller's to apply: its markers are control
+// tokens, for HEARTH_ENCODE_SPECIAL, and what users write is not.) NULL where there is no such
+// entry or it is no text.
+HEARTH_API const char *hearth_file_meta_text(const hearth_file *f, const char *key,
+                                             size_t *n_bytes);
 HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
 // Tensor i; past the last empty strings and zeros.
 HEARTH_API void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth_tensor_info *out);
@@ -256,11 +262,14 @@ struct hearth_engine_options {
     // places them among those that the thread which creates the engine may use then. E_ARG: no
     // number, no CPU, one that cannot be used, fewer than n_threads; E_UNSUPPORTED on backend ref
     const char *cpu_mask;
-    uint32_t n_ctx;   // positions of one sequence, at most 2^26; 0: the model's own, at most 4096
+    // Positions of one sequence, of the prompt and what is generated, at most 2^26; 0: the model's
+    // own, at most 4096. A prompt that fills them is read, and nothing is generated
+    uint32_t n_ctx;
     uint32_t n_seqs;  // sequences that run at once, 1 to 4096; default 1; n_seqs x n_ctx below 2^37
     uint32_t n_batch; // tokens of one pass at most, n_seqs to 65536; default 512
-    uint32_t n_logits; // rows of logits of one pass at most, n_seqs to 65536; default 0: n_seqs. A
-                       // request with on_logits reads its prompt in chunks of at most this
+    // Rows of logits of one pass at most, n_seqs to 65536; default 0: n_seqs. A request with
+    // on_logits reads its prompt in chunks of at most this, so give it 64 or so for such
+    uint32_t n_logits;
     enum hearth_kv_type kv_type;
     // Weights are copied at creation in the order in which this machine reads them fastest: the
     // same answers, tokens up to a third sooner with AVX-512 VNNI and up to twice as fast with
@@ -292,14 +301,15 @@ struct hearth_memory { // bytes
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
                               struct hearth_memory *out, struct hearth_error *err);
 
-// All memory is reserved here. E_NOMEM with the plan's numbers, and the option that would make it
-// fit, when the machine has too little; E_LIMIT where a thread cannot be started; E_UNSUPPORTED for
-// a vocabulary of more than 2^22 tokens, and what the backend cannot do. The model must outlive the
-// engine.
+// All memory is reserved here, but unless `prefault` taken as it is written: engines do not count
+// each other, their plans add up. E_NOMEM with the plan's numbers, and the option that would make
+// it fit, when the machine has too little; E_LIMIT where a thread cannot be started; E_UNSUPPORTED
+// for a vocabulary of more than 2^22 tokens, and what the backend cannot do. The model must outlive
+// the engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
-// Accepts NULL. Destroys its requests as well, without events. Does nothing in a callback, which
-// may not call it.
+// Accepts NULL. Destroys its requests as well, without events: their handles are invalid then, for
+// hearth_request_destroy, too. Does nothing in a callback, which may not call it.
 HEARTH_API void hearth_engine_destroy(hearth_engine *e);
 HEARTH_API const hearth_model *hearth_engine_model(const hearth_engine *e);
 HEARTH_API const char *hearth_engine_device(const hearth_engine *e); // "cpu avx512vnni, 2 threads"
@@ -366,8 +376,8 @@ struct hearth_event { // borrowed for the length of the callback
 // hearth_request_finish, hearth_request_error and hearth_request_get_stats.
 typedef bool (*hearth_event_fn)(void *user, const struct hearth_event *event);
 // Logits of position `pos` of the prompt (and of generated tokens but the last, which no pass
-// reads): n_vocab floats, borrowed for the call. What it returns and may call is as with
-// hearth_event_fn.
+// reads), which predict token pos + 1: n_vocab floats, borrowed for the call. What it
+// returns and may call is as with hearth_event_fn.
 typedef bool (*hearth_logits_fn)(void *user, hearth_request *request, uint32_t pos,
                                  const float *logits, int32_t n_vocab);
 
@@ -383,13 +393,15 @@ struct hearth_request_options {
     size_t n_stop;
     uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides
     hearth_event_fn on_event;
-    hearth_logits_fn on_logits; // asks for the logits of every position; default NULL
+    hearth_logits_fn on_logits; // asks for the logits of every position (n_logits at a time);
+                                // default NULL
     void *user;
 };
 HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);
 
-// Queues a sequence: tokens are copied. E_CONTEXT_FULL if the prompt does not fit n_ctx, E_ARG for
-// an empty prompt, a token outside the vocabulary or an option out of range, E_STATE as from
+// Queues a sequence: tokens are copied, and all of them are read, since keys and values do not
+// outlive a request and no two share any. E_CONTEXT_FULL if the prompt does not fit n_ctx, E_ARG
+// for an empty prompt, a token outside the vocabulary or an option out of range, E_STATE as from
 // hearth_engine_step, E_NOMEM. More than n_seqs wait their turn.
 HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t n_tokens,
                                  const struct hearth_request_options *o, hearth_request **out,
@@ -398,7 +410,7 @@ HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t
 // when the callbacks of this pass are through.
 HEARTH_API void hearth_request_destroy(hearth_request *r);
 // From any thread, or a signal's handler, while nobody destroys it or its engine; takes effect
-// within one turn.
+// within one turn, which with 512 tokens of a prompt (prompt_chunk: fewer) may take seconds.
 HEARTH_API void hearth_request_cancel(hearth_request *r);
 HEARTH_API enum hearth_finish hearth_request_finish(const hearth_request *r);
 // Why a request ended with HEARTH_FINISH_ERROR, with its sentence in *err (may be NULL); HEARTH_OK
@@ -407,8 +419,8 @@ HEARTH_API enum hearth_status hearth_request_error(const hearth_request *r,
                                                    struct hearth_error *err);
 
 struct hearth_request_stats {
-    // Of the whole prompt, read or not; an end token counts as generated.
-    uint64_t n_prompt_tokens, n_generated_tokens;
+    // Of the whole prompt, and of it those that have been read; an end token counts as generated.
+    uint64_t n_prompt_tokens, n_prompt_read, n_generated_tokens;
     // From the first pass with this request to its first sampled token, or, where it only reads, to
     // the end of the prompt; 0 before that
     uint64_t prompt_ns;

@@ -229,6 +229,15 @@ size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items, const 
     return s.len;
 }
 
+const char *hearth_file_meta_text(const hearth_file *f, const char *key, size_t *n_bytes) {
+    const struct ht_gguf_kv *kv = ht_gguf_find(f->g, key);
+    const uint8_t *cursor = NULL;
+    struct ht_str s = {NULL, 0};
+    bool is_text = kv && kv->type == HT_GGUF_STR && ht_gguf_next_str(kv, &cursor, &s);
+    *n_bytes = is_text ? s.len : 0;
+    return is_text ? s.data : NULL;
+}
+
 // ---- tensors
 
 void hearth_file_tensor(const hearth_file *f, size_t i, struct hearth_tensor_info *out) {

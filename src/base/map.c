@@ -21,7 +21,9 @@ static const char *why(int code, char text[128]) {
 
 static enum hearth_status fail_open(struct hearth_error *err, const char *path, int code) {
     switch (code) {
-    case ENOENT: return ht_fail(err, HEARTH_E_IO, "%s: there is no such file", path);
+    case ENOENT:
+        if (!*path) return ht_fail(err, HEARTH_E_IO, "the name of the file is empty");
+        return ht_fail(err, HEARTH_E_IO, "%s: there is no such file", path);
     case ENOTDIR:
         return ht_fail(err, HEARTH_E_IO, "%s: a part of the path is not a directory", path);
     case EACCES:

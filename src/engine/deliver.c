@@ -135,6 +135,7 @@ static bool send_logits(struct hearth_engine *e, struct hearth_request *r, const
 // that have read all their tokens are noted in picks.
 static void deliver_logits(struct hearth_engine *e, struct hearth_request *r, const float *logits) {
     r->n_cached += r->n_take;
+    if (r->n_cached > r->n_read) r->n_read = r->n_cached;
     if (atomic_load_explicit(&r->cancelled, memory_order_relaxed) ||
         (r->options.on_logits && !send_logits(e, r, logits))) {
         ht_deliver_end(e, r, HEARTH_FINISH_CANCELLED);

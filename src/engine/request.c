@@ -162,6 +162,8 @@ enum hearth_status ht_request_error(const struct hearth_request *r, struct heart
 
 void ht_request_get_stats(const struct hearth_request *r, struct hearth_request_stats *out) {
     *out = (struct hearth_request_stats){.n_prompt_tokens = r->n_prompt,
+                                         .n_prompt_read =
+                                             r->n_read < r->n_prompt ? r->n_read : r->n_prompt,
                                          .n_generated_tokens = r->n_tokens - r->n_prompt};
     if (r->first_token_ns == 0) return;
     out->prompt_ns = r->first_token_ns - r->begin_ns;

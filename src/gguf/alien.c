@@ -82,7 +82,7 @@ static enum hearth_status refuse_lfs(const uint8_t *data, size_t len, struct hea
 
 enum hearth_status ht_gguf_refuse_alien(const uint8_t *data, size_t len, struct hearth_error *err) {
     char q[GGUF_QUOTE_BYTES];
-    if (len == 0) return ht_fail(err, HEARTH_E_FORMAT, "is empty (0 bytes); download it again");
+    if (len == 0) return ht_fail(err, HEARTH_E_FORMAT, "is empty (0 bytes)");
     for (size_t i = 0; i < sizeof(aliens) / sizeof(aliens[0]); i++) {
         if (len >= aliens[i].n && memcmp(data, aliens[i].magic, aliens[i].n) == 0) {
             return ht_fail(err, aliens[i].status, "%s", aliens[i].what);

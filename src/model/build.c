@@ -150,7 +150,8 @@ static const struct ht_gguf_tensor *find(struct ht_build *b, const char *name, i
                       full, f ? f->name : "unknown");
     else if ((uintptr_t)t->data % 4 != 0)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "tensor %s does not begin at a multiple of 4 bytes (general.alignment)",
+                      "tensor %s does not begin at a multiple of 4 bytes of memory "
+                      "(general.alignment, or where the caller's bytes lie)",
                       full);
     return b->status ? NULL : t;
 }

@@ -176,6 +176,7 @@ static void test_one(void **state) {
         struct hearth_request_stats stats;
         ht_request_get_stats(r.request, &stats);
         assert_int_equal(stats.n_prompt_tokens, n_prompt);
+        assert_int_equal(stats.n_prompt_read, n_prompt);
         assert_int_equal(stats.n_generated_tokens, 50);
         assert_true(stats.prompt_ns > 0 && stats.generation_ns > 0);
         ht_request_destroy(r.request);
@@ -347,7 +348,16 @@ static void test_chunk(void **state) {
     fill(&r, 150, 0);
     r.o.prompt_chunk = 40;
     submit(e, &r);
-    run(e);
+    for (uint32_t read = 0; read < 150; read = read + 40 < 150 ? read + 40 : 150) {
+        struct hearth_request_stats stats;
+        size_t n_active;
+        ht_request_get_stats(r.request, &stats);
+        assert_int_equal(stats.n_prompt_read, read);
+        assert_int_equal(ht_engine_step(e, &n_active, NULL), HEARTH_OK);
+        ht_request_get_stats(r.request, &stats);
+        assert_int_equal(stats.n_prompt_read, read + 40 < 150 ? read + 40 : 150);
+    }
+    assert_int_equal(r.finish, HEARTH_FINISH_LENGTH);
     assert_int_equal(w.n_passes, 4);
     assert_int_equal(w.n_tokens[0], 40);
     assert_int_equal(w.n_tokens[3], 30);

@@ -160,6 +160,13 @@ static void test_meta(void **state) {
         hearth_file_meta(f, i, 9, &key, type, text, sizeof text);
     assert_string_equal(text, "[18446744073709551615,0]");
     assert_int_equal(hearth_file_meta(f, 999, 9, &key, type, text, sizeof text), 0);
+    size_t n_bytes = 99;
+    assert_null(hearth_file_meta_text(f, "t.large", &n_bytes)); // no text
+    assert_int_equal(n_bytes, 0);
+    assert_null(hearth_file_meta_text(f, "t.nowhere", &n_bytes));
+    const char *as_it_is = hearth_file_meta_text(f, "t.text", &n_bytes);
+    assert_int_equal(n_bytes, 28);
+    assert_memory_equal(as_it_is, "tab\t quote\" back\\ \xf0\x9f\x98\x80 \xff \x01\xc2\x85", 28);
     hearth_file_close(f);
 }
 
