@@ -22,6 +22,7 @@ build: deps
 
 # The prompt goes through the environment as it was given: the shell would read its quotes, and make
 # and the shell its dollars.
+unexport PROMPT
 run: export HEARTH_PROMPT := $(value PROMPT)
 run: build
 	@printf '%s' "$$HEARTH_PROMPT"; "$(BUILD)/hearth" run $(if $(MODEL),"$(MODEL)") -p "$$HEARTH_PROMPT"

@@ -237,7 +237,10 @@ static int convert_lines(const struct args *a, const hearth_tokenizer *t, FILE *
         if (!blank && fflush(stdout) != 0) code = finish_stdout(errno) ? EXIT_FINE : EXIT_RUN;
     }
     if (!code && !feof(f))
-        code = fail("%s: line %zu cannot be read: %s", a->file ? a->file : "standard input",
+        code = fail("%s: line %zu cannot be read: %s",
+                    a->prompt    ? "the text"
+                    : f == stdin ? "standard input"
+                                 : a->file,
                     number + 1, strerror(errno));
     free(line);
     hearth_detokenizer_destroy(d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SIGINT without a handler and without globals: the signal is blocked in every thread and read from
 // a descriptor by a thread of its own. The first one cancels the watched request, the second ends
-// the program at once.
+// the program at once. While that thread writes a line the signal is the system's to act on.
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -129,10 +129,9 @@ HEARTH_API size_t hearth_file_n_meta(const hearth_file *f);
 // NULL with n_buf 0; key borrows from f. Past the last entry: 0, an empty key and type.
 HEARTH_API size_t hearth_file_meta(const hearth_file *f, size_t i, size_t max_items,
                                    const char **key, char type[32], char *buf, size_t n_buf);
-// The text of the metadata entry of that key, as it stands in the file, borrowed and not
-// 0-terminated. ("tokenizer.chat_template" is the caller's to apply: its markers are control
-// tokens, for HEARTH_ENCODE_SPECIAL, and what users write is not.) NULL where there is no such
-// entry or it is no text.
+// The text of the metadata entry of that key, as it stands in the file, borrowed from f and not
+// 0-terminated. NULL where there is no such entry or it is no text. ("tokenizer.chat_template" is
+// the caller's to apply: encode its markers with HEARTH_ENCODE_SPECIAL, what users write without.)
 HEARTH_API const char *hearth_file_meta_text(const hearth_file *f, const char *key,
                                              size_t *n_bytes);
 HEARTH_API size_t hearth_file_n_tensors(const hearth_file *f);
@@ -301,11 +300,11 @@ struct hearth_memory { // bytes
 HEARTH_TRY hearth_memory_plan(const hearth_model *m, const struct hearth_engine_options *o,
                               struct hearth_memory *out, struct hearth_error *err);
 
-// All memory is reserved here, but unless `prefault` taken as it is written: engines do not count
-// each other, their plans add up. E_NOMEM with the plan's numbers, and the option that would make
-// it fit, when the machine has too little; E_LIMIT where a thread cannot be started; E_UNSUPPORTED
-// for a vocabulary of more than 2^22 tokens, and what the backend cannot do. The model must outlive
-// the engine.
+// All address space is reserved here; without `prefault` the system gives the memory itself only as
+// it is first written. An engine does not know what others have still to take: add up their plans.
+// E_NOMEM with the plan's numbers, and the option that would make it fit, when the machine has too
+// little; E_LIMIT where a thread cannot be started; E_UNSUPPORTED for a vocabulary of more than
+// 2^22 tokens, and what the backend cannot do. The model must outlive the engine.
 HEARTH_TRY hearth_engine_create(const hearth_model *m, const struct hearth_engine_options *o,
                                 hearth_engine **out, struct hearth_error *err);
 // Accepts NULL. Destroys its requests as well, without events: their handles are invalid then, for

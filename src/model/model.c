@@ -70,7 +70,8 @@ static enum hearth_status find_arch(const struct ht_gguf *g, const struct ht_arc
     if (st) return st;
     if (ht_gguf_n_tensors(g) == 0)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
-                       "%s: holds no weights; of a vocabulary alone there is a tokenizer, no model",
+                       "%s: holds no tensors, so there is no model to run; its vocabulary, if it "
+                       "has one, can still be used as a tokenizer",
                        ht_gguf_name(g));
     *out = ht_arch_find(name.data, name.len);
     if (*out) return HEARTH_OK;

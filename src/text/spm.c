@@ -163,10 +163,12 @@ static enum hearth_status encode_words(struct ht_encoder *e, const char *p, size
 }
 
 // Characters that the vocabulary lacks are one unknown token together where they stand together, as
-// SentencePiece has it; text gives a token of that type for nothing else. `from`: the first id.
+// SentencePiece has it, unless text may give that token for something else. `from`: the first id.
 static void join_unknown(struct ht_encoder *e, size_t from) {
     size_t n = from;
-    if (e->t->unk < 0 || ht_vocab_type(&e->t->v, e->t->unk) != HT_TOKEN_UNKNOWN) return;
+    if (e->t->unk < 0) return;
+    enum ht_token_type type = ht_vocab_type(&e->t->v, e->t->unk);
+    if (type != HT_TOKEN_UNKNOWN && type != HT_TOKEN_CONTROL) return;
     for (size_t i = from; i < e->n_ids; i++) {
         bool again = i > from && e->ids[i] == e->t->unk && e->ids[i - 1] == e->t->unk;
         if (!again) e->ids[n++] = e->ids[i];

@@ -78,7 +78,7 @@ class Refusals(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "vocab.gguf")
             tiny.write_gguf(path, [("general.architecture", "llama")], [])
-            self.refuse(["run", path, "-p", "x"], "holds no weights; of a vocabulary alone there is a tokenizer", 1)
+            self.refuse(["run", path, "-p", "x"], "holds no tensors, so there is no model to run", 1)
 
     def test_quotes(self):
         self.refuse(["run", "-", "-p", "hello"], "-: there is no such file; a model cannot be read from standard input", 1)

@@ -475,12 +475,19 @@ static void test_order(void **state) {
     struct hearth_engine *e =
         make_engine((struct setup){.n_ctx = 320, .n_seqs = 3, .n_batch = 32, .n_pages = 10});
     size_t n_active = N;
+    uint64_t n_read[N] = {0};
     for (int i = 0; i < N; i++) {
         fill(&r[i], i < 3 ? 90 : 20, 150);
         submit(e, &r[i]);
     }
     while (n_active > 0) {
         assert_int_equal(ht_engine_step(e, &n_active, NULL), HEARTH_OK);
+        for (int i = 0; i < N; i++) { // what has been read stays so, whatever becomes of pages
+            struct hearth_request_stats stats;
+            ht_request_get_stats(r[i].request, &stats);
+            assert_true(stats.n_prompt_read >= n_read[i]);
+            n_read[i] = stats.n_prompt_read;
+        }
         uint64_t last = 0;
         for (uint32_t i = 0; i < e->n_running; i++) {
             assert_true(i == 0 || e->running[i]->serial > last);

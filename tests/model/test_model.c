@@ -681,6 +681,16 @@ static void test_ollama_rope(void **state) {
         assert_int_equal(p->ropes[i].far_period, q->ropes[i].far_period);
     }
     unload(&a), unload(&b);
+    struct tiny_edit without[9]; // mscale, which the other counts beside
+    memcpy(without, theirs, sizeof without);
+    for (int i = 0; i < 2; i++) {
+        without[7] = i ? (struct tiny_edit){TINY_F32, theirs[7].name, .f = 0}
+                       : (struct tiny_edit){.kind = TINY_END};
+        a = load("mistral3", without, NULL);
+        double want = 1 + 0.1 * log(16), got = (double)ht_model_plan(a.m)->ropes[0].mscale;
+        assert_true(fabs(got - want) < 1e-6);
+        unload(&a);
+    }
     static const char *const types[] = {"", "default"};
     for (int i = 0; i < 2; i++) {
         const struct tiny_edit none[] = {{TINY_STR, "mistral3.rope.scaling.type", .s = types[i]},
