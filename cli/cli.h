@@ -40,9 +40,8 @@ void print_slowest_thread(const char *head, const struct hearth_ceilings *c);
 
 double now_s(void);         // monotonic
 uint64_t peak_memory(void); // bytes resident at most, mapped pages included
-// Flushes; false, after a sentence, when the output could not be written, or `why` (an errno, 0 for
-// none) says so of an earlier flush.
-bool finish_stdout(int why);
+bool finish_stdout(void); // flushes; false, after a sentence, when the output could not be written
+int fail_stdout(int why); // the sentence, of an errno (0: not known); returns EXIT_RUN
 // As a JSON string; bad UTF-8 becomes U+FFFD.
 void json_print_text(FILE *f, const char *s, size_t n);
 bool is_utf8(const char *s, size_t n);

@@ -281,7 +281,7 @@ static int run(const struct args *a) {
     int code = open_model(a, &m);
     b.model = m;
     if (!code) code = bench_model(&b, &l);
-    if (!finish_stdout(0)) code = EXIT_RUN;
+    if (!finish_stdout()) code = EXIT_RUN;
     hearth_model_close(m);
     return code;
 }

@@ -230,7 +230,7 @@ static int run(const struct args *a) {
         print_page(d);
     }
     if (!code && !is_well(d)) code = EXIT_RUN;
-    if (!finish_stdout(0)) code = EXIT_RUN;
+    if (!finish_stdout()) code = EXIT_RUN;
     free(d);
     return code;
 }

@@ -345,7 +345,7 @@ static int inspect_file(struct inspect *in, hearth_file *f) {
     }
     in->why.status = s;
     int code = a->json ? json_all(in) : print_all(in);
-    if (!finish_stdout(0)) code = EXIT_RUN;
+    if (!finish_stdout()) code = EXIT_RUN;
     if (in->why.status && !code) {
         code = fail_error(&in->why);
         // A file may be looked at that is no model to run; what was asked for of one was not given.

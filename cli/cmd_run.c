@@ -181,7 +181,8 @@ static int finish_run(struct run *r) {
     progress_end(&r->progress);
     // A shell's next line begins on a line of its own; a file gets the text as it is.
     if (!r->ends_line && r->a->logprobs < 0 && isatty(STDOUT_FILENO)) putchar('\n');
-    if (!finish_stdout(r->out_failed)) return EXIT_RUN;
+    if (r->out_failed) return fail_stdout(r->out_failed);
+    if (!finish_stdout()) return EXIT_RUN;
     if (!r->a->quiet) print_statistics(r, finish);
     if (finish == HEARTH_FINISH_CONTEXT) {
         note("the context is full (%u positions); --ctx N gives more",

@@ -234,7 +234,7 @@ static int convert_lines(const struct args *a, const hearth_tokenizer *t, FILE *
         number++;
         bool blank = n == 0 || (n == 1 && *line == '\r'); // passed over
         if (!blank) code = convert_line(a, t, d, line, (size_t)n, number, &g);
-        if (!blank && fflush(stdout) != 0) code = finish_stdout(errno) ? EXIT_FINE : EXIT_RUN;
+        if (!blank && fflush(stdout) != 0) code = fail_stdout(errno);
     }
     if (!code && !feof(f))
         code = fail("%s: line %zu cannot be read: %s",
@@ -298,7 +298,7 @@ static int run(const struct args *a) {
         code = fail_error(&err);
     } else {
         code = tokenize(a, m ? hearth_model_tokenizer(m) : t);
-        if (!code && !finish_stdout(0)) code = EXIT_RUN;
+        if (!code && !finish_stdout()) code = EXIT_RUN;
     }
     hearth_tokenizer_destroy(t);
     hearth_file_close(f);

@@ -299,7 +299,7 @@ int eval_tokens(const struct args *a) {
     if (code) return code;
     code = open_model(a, &m);
     if (!code) code = eval_model(&e, m);
-    if (!finish_stdout(0)) code = EXIT_RUN;
+    if (!finish_stdout()) code = EXIT_RUN;
     hearth_model_close(m);
     free(e.reference.data);
     free(e.tokens);

@@ -135,7 +135,7 @@ int eval_text(const struct args *a) {
     int code = open_model(a, &m);
     const hearth_tokenizer *t = code ? NULL : need_tokenizer(m, a);
     if (!code) code = t ? read_text(&sc, m, t) : EXIT_RUN;
-    if (!finish_stdout(0)) code = EXIT_RUN;
+    if (!finish_stdout()) code = EXIT_RUN;
     hearth_tokens_free(&sc.tokens);
     hearth_model_close(m);
     return code;

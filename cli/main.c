@@ -78,7 +78,7 @@ static int show_help(int argc, char **argv) {
         if (!c) return refuse_command(commands, N_COMMANDS, argv[0]);
         command_help(c);
     }
-    return finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
+    return finish_stdout() ? EXIT_FINE : EXIT_RUN;
 }
 
 // Where a standard stream is closed, a file of ours would take its number and get what is written
@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--version") == 0) {
         if (argc > 2) return fail_usage("'hearth --version' takes nothing");
         printf("hearth %s\n", hearth_version());
-        return finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
+        return finish_stdout() ? EXIT_FINE : EXIT_RUN;
     }
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "-h") == 0) {
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
     int code = EXIT_USAGE;
     if (r == PARSE_HELP) {
         command_help(c);
-        code = finish_stdout(0) ? EXIT_FINE : EXIT_RUN;
+        code = finish_stdout() ? EXIT_FINE : EXIT_RUN;
     } else if (r == PARSE_RUN) {
         code = c->run(&a);
     }

@@ -149,12 +149,15 @@ uint64_t peak_memory(void) {
     return kib * 1024;
 }
 
-bool finish_stdout(int why) {
+int fail_stdout(int why) {
+    return fail("standard output cannot be written%s%s", why ? ": " : "; is the disk full?",
+                why ? strerror(why) : "");
+}
+
+bool finish_stdout(void) {
     errno = 0; // an earlier failure has left its mark, but no reason
-    if (fflush(stdout) == 0 && !ferror(stdout) && !why) return true;
-    if (!why) why = errno;
-    fail("standard output cannot be written%s%s", why ? ": " : "; is the disk full?",
-         why ? strerror(why) : "");
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    fail_stdout(errno);
     return false;
 }
 

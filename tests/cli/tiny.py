@@ -28,9 +28,14 @@ def shared(*path):
     return full
 
 
+# What a first SIGINT is answered by where a second passes.
+STOPPING = b"hearth: stopping as soon as possible; Ctrl-C again ends at once\n"
+
+
 def has_builtin():
     """Whether the program has a model of its own (HEARTH_BUILTIN_MODEL)."""
-    return hearth("inspect")[0] == 0
+    code, _, err = hearth("inspect")
+    return code != 1 or "built-in" not in err
 
 
 def need_repacking(model):

@@ -14,6 +14,7 @@
 
 #include "alloc_mem.h"
 #include "hearth/hearth.h"
+#include "shared_dir.h"
 #include "tiny.h"
 
 static const char *const backends[] = {"ref", "cpu"};
@@ -347,13 +348,11 @@ static void test_one_answer(void **state) {
 static void test_golden(void **state) {
     (void)state;
     static const char *const names[] = {"qwen3-dense", "llama-moe", "gpt2-dense"};
-    const char *shared = getenv("HEARTH_SHARED");
     int32_t tokens[1000];
     uint32_t n = 0;
     char file[600];
     static struct record r;
-    if (!shared || !*shared) shared = "../shared";
-    snprintf(file, sizeof file, "%s/golden/archs/tokens.txt", shared);
+    snprintf(file, sizeof file, "%s/golden/archs/tokens.txt", shared_dir());
     FILE *f = fopen(file, "r");
     if (!f) {
         print_message("skipped: %s is not there (set HEARTH_SHARED)\n", file);
@@ -364,11 +363,11 @@ static void test_golden(void **state) {
     fclose(f);
     assert_true(n > 10);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        snprintf(file, sizeof file, "%s/golden/archs/%s.gguf", shared, names[k]);
+        snprintf(file, sizeof file, "%s/golden/archs/%s.gguf", shared_dir(), names[k]);
         hearth_model *m = open_model(file);
         struct hearth_model_info info;
         hearth_model_get_info(m, &info);
-        snprintf(file, sizeof file, "%s/golden/archs/%s.logits", shared, names[k]);
+        snprintf(file, sizeof file, "%s/golden/archs/%s.logits", shared_dir(), names[k]);
         f = fopen(file, "rb");
         assert_non_null(f);
         float *expected = calloc(n, info.n_vocab * sizeof(float));

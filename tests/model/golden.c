@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "shared_dir.h"
+
 const char *const golden_archs[GOLDEN_N_ARCHS] = {
     "archs/qwen3-dense", "archs/qwen2-dense",  "archs/qwen2-rope-yarn", "archs/llama-dense",
     "archs/llama-moe",   "archs/qwen3moe-moe", "archs/gpt2-dense",
@@ -20,11 +22,6 @@ const char *const golden_quants[GOLDEN_N_QUANTS] = {
     "quants/qwen3.IQ4_XS",        "quants/qwen3.TQ1_0",  "quants/qwen3.TQ2_0",
     "quants/llama-moe.MXFP4_MOE",
 };
-
-static const char *shared_dir(void) {
-    const char *s = getenv("HEARTH_SHARED");
-    return s && *s ? s : "../shared";
-}
 
 static void path_of(const char *name, const char *suffix, char out[1024]) {
     int n = snprintf(out, 1024, "%s/golden/%s%s", shared_dir(), name, suffix);

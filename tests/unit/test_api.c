@@ -16,6 +16,7 @@
 #include "alloc_mem.h"
 #include "gguf/gguf.h"
 #include "hearth/hearth.h"
+#include "shared_dir.h"
 
 static char path[] = "/tmp/hearth-api-XXXXXX", path2[] = "/tmp/hearth-api-XXXXXX";
 
@@ -33,14 +34,9 @@ static int remove_paths(void **state) {
     return 0;
 }
 
-static const char *shared_folder(void) {
-    const char *s = getenv("HEARTH_SHARED");
-    return s && *s ? s : "../shared";
-}
-
 // The path of a file below the shared folder; skips the test where it is absent.
 static void need_shared(char out[500], const char *name) {
-    snprintf(out, 500, "%s/%s", shared_folder(), name);
+    snprintf(out, 500, "%s/%s", shared_dir(), name);
     if (access(out, R_OK) == 0) return;
     print_message("skipped: %s is not there (set HEARTH_SHARED)\n", out);
     skip();

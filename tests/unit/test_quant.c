@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "quant/format.h"
+#include "shared_dir.h"
 
 static float float_of(uint32_t u) {
     float f;
@@ -240,10 +241,8 @@ static void skip_value(const uint8_t **p, uint64_t type) {
 }
 
 static bool model_read(struct model *m, const char *name) {
-    const char *shared = getenv("HEARTH_SHARED");
     char path[512];
-    snprintf(path, sizeof path, "%s/golden/quants/%s", shared && *shared ? shared : "../shared",
-             name);
+    snprintf(path, sizeof path, "%s/golden/quants/%s", shared_dir(), name);
     FILE *file = fopen(path, "rb");
     if (!file) {
         print_message("skipped: no %s\n", path);

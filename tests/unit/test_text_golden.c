@@ -10,12 +10,8 @@
 #include <utf8proc.h>
 
 #include "base/mem.h"
+#include "shared_dir.h"
 #include "text/tokenizer.h"
-
-static const char *shared(void) {
-    const char *s = getenv("HEARTH_SHARED");
-    return s && *s ? s : "../shared";
-}
 
 struct golden {
     struct ht_gguf *g;
@@ -26,13 +22,13 @@ struct golden {
 static void golden_open(struct golden *w, const char *name) {
     char path[500];
     struct hearth_error err = {0};
-    snprintf(path, sizeof(path), "%s/tokenizers/%s.jsonl", shared(), name);
+    snprintf(path, sizeof(path), "%s/tokenizers/%s.jsonl", shared_dir(), name);
     w->cases = fopen(path, "r");
     if (!w->cases) {
-        print_message("[  SKIPPED ] no folder %s/tokenizers\n", shared());
+        print_message("[  SKIPPED ] no folder %s/tokenizers\n", shared_dir());
         skip();
     }
-    snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf", shared(), name);
+    snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf", shared_dir(), name);
     if (ht_gguf_open(path, &w->g, &err) || ht_tokenizer_load(w->g, NULL, &w->t, &err))
         fail_msg("%s", err.message);
     assert_non_null(w->t);

@@ -107,7 +107,6 @@ struct job {
     uint64_t stride;          // slices from one thread's part to the next
     uint64_t end_ns;          // of filling, where n slices are filled
     uint64_t ns[HT_TEAM_MAX]; // of each thread's round
-    uint64_t began[HT_TEAM_MAX];
 };
 
 static void run_multiply(void *arg, int thread, int n_threads) {
@@ -115,7 +114,6 @@ static void run_multiply(void *arg, int thread, int n_threads) {
     uint64_t begin = ht_now_ns();
     (void)n_threads;
     j->multiply(j->n);
-    j->began[thread] = begin;
     j->ns[thread] = ht_now_ns() - begin;
 }
 
@@ -159,21 +157,20 @@ static double best_read(struct ht_team *team, struct job *j, uint64_t budget_ns)
 }
 
 // Multiply-adds a second of all threads in one round; *ns: how long the fastest took. Where threads
-// take turns on a processor, each by itself would be as fast as if it had it alone: there the round
-// counts, from when the first began until the last was done.
+// take turns on a processor, each by itself would be as fast as if it had it alone: there the whole
+// round counts.
 static double multiply_rate(struct ht_team *team, struct job *j, uint32_t macs, uint64_t *ns) {
     double sum = 0, each = (double)macs * (double)j->n;
-    uint64_t begin = UINT64_MAX, end = 0;
-    *ns = UINT64_MAX;
+    uint64_t begin = ht_now_ns();
     ht_team_run(team, run_multiply, j);
+    uint64_t whole = ht_now_ns() - begin;
+    *ns = UINT64_MAX;
     for (int t = 0; t < ht_team_size(team); t++) {
         sum += each / ((double)(j->ns[t] + 1) * 1e-9);
         if (j->ns[t] < *ns) *ns = j->ns[t];
-        if (j->began[t] < begin) begin = j->began[t];
-        if (j->began[t] + j->ns[t] > end) end = j->began[t] + j->ns[t];
     }
     if (!ht_team_is_crowded(team)) return sum;
-    return each * ht_team_size(team) / ((double)(end - begin + 1) * 1e-9);
+    return each * ht_team_size(team) / ((double)(whole + 1) * 1e-9);
 }
 
 static int by_rate(const void *a, const void *b) {
