@@ -43,7 +43,6 @@ struct ht_team {
     _Alignas(64) _Atomic uint32_t arrived; // threads at the present barrier
     _Alignas(64) ht_team_fn fn;            // written before epoch moves; fn NULL: leave
     void *arg;
-    uint64_t spin_ns;
     bool crowded;
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
@@ -80,8 +79,8 @@ static void futex_wake_all(_Atomic uint32_t *word) {
 // The time that waiting threads spin. With a CPU for each, long enough to bridge the uneven ends
 // of a step and the sampling between two passes; with more threads than CPUs, the one waited for
 // may need this one, so hardly at all.
-static uint64_t spin_time(bool crowded) {
-    return crowded ? 1000 : 200000;
+static uint64_t spin_time(const struct ht_team *t) {
+    return t->crowded ? 1000 : 200000;
 }
 
 static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
@@ -114,7 +113,7 @@ void ht_team_barrier(struct ht_team *t, int thread) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed); // ordered by the round below
         move_on(&t->round);
     } else {
-        wait_past(&t->round, round, t->spin_ns);
+        wait_past(&t->round, round, spin_time(t));
     }
 }
 
@@ -123,7 +122,7 @@ static void *worker_main(void *arg) {
     struct ht_team *t = w->team;
     (void)ht_float_enter(); // for good: its settings would be those of whoever created the team
     for (uint32_t epoch = 0;; epoch++) {
-        wait_past(&t->epoch, epoch, t->spin_ns);
+        wait_past(&t->epoch, epoch, spin_time(t));
         if (!t->fn) return NULL;
         t->fn(t->arg, w->index, t->n_threads);
         ht_team_barrier(t, w->index);
@@ -207,7 +206,6 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     memset(t, 0, n_bytes);
     t->n_threads = n;
     t->crowded = !cpus && n > ht_team_usable_cpus();
-    t->spin_ns = spin_time(t->crowded);
     t->driver_cpu = -1;
     t->process = getpid();
     // Signals are the application's own: they go to its threads, never to these, but for those that
