@@ -408,8 +408,9 @@ HEARTH_TRY hearth_request_create(hearth_engine *e, const int32_t *tokens, size_t
 // Accepts NULL. One that still runs ends, without an event. From a callback, too: its memory goes
 // when the callbacks of this pass are through.
 HEARTH_API void hearth_request_destroy(hearth_request *r);
-// From any thread, or a signal's handler, while nobody destroys it or its engine; takes effect
-// within one turn, which with 512 tokens of a prompt (prompt_chunk: fewer) may take seconds.
+// From any thread, or a signal's handler, while nobody destroys it or its engine. Takes effect when
+// the pass that is under way ends, which with 512 tokens of a prompt (prompt_chunk: fewer) may take
+// seconds; one that is left with cancelled requests alone ends within a part of a layer.
 HEARTH_API void hearth_request_cancel(hearth_request *r);
 HEARTH_API enum hearth_finish hearth_request_finish(const hearth_request *r);
 // Why a request ended with HEARTH_FINISH_ERROR, with its sentence in *err (may be NULL); HEARTH_OK
@@ -438,7 +439,7 @@ HEARTH_TRY hearth_engine_step(hearth_engine *e, size_t *n_active, struct hearth_
 HEARTH_TRY hearth_engine_run(hearth_engine *e, struct hearth_error *err);
 
 struct hearth_engine_stats {
-    uint64_t n_passes, n_tokens; // since creation
+    uint64_t n_passes, n_tokens; // since creation, but for passes that a cancellation ended
     uint64_t pass_ns;            // time inside the backend
     uint32_t n_pages, n_pages_free;
 };

@@ -226,6 +226,10 @@ struct ht_batch {
     const struct ht_batch_seq *seqs;
     uint32_t n_outputs;      // 0..max_outputs
     const uint32_t *outputs; // rising token rows whose logits are wanted
+    // Asked of the calling thread while the batch runs, some times a layer: true where nobody wants
+    // its results any more; execute may then return E_CANCELLED before its end. NULL: wanted.
+    bool (*unwanted)(void *arg);
+    void *unwanted_arg;
 };
 
 // ---- a backend
@@ -284,7 +288,8 @@ struct ht_backend_ops {
                                   struct hearth_error *err);
     void (*release)(struct ht_prepared *p); // accepts NULL
     // Runs the plan over a batch; *logits then points to [n_outputs][n_vocab] f32 until the next
-    // call. Allocates nothing.
+    // call. Allocates nothing. After E_CANCELLED (ht_batch.unwanted) keys and values at the batch's
+    // positions are undefined, those before them are not.
     enum hearth_status (*execute)(struct ht_prepared *p, const struct ht_batch *b,
                                   const float **logits, struct hearth_error *err);
     // A team that the caller may use between executes (sampling), or NULL.

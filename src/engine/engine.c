@@ -288,18 +288,33 @@ static enum hearth_status pass_failed(struct hearth_engine *e, enum hearth_statu
     return status;
 }
 
+// Whether all whom the pass is for have been cancelled meanwhile.
+static bool unwanted(void *engine) {
+    const struct hearth_engine *e = engine;
+    for (uint32_t i = 0; i < e->batch.n_seqs; i++)
+        if (!atomic_load_explicit(&e->batch_requests[i]->cancelled, memory_order_relaxed))
+            return false;
+    return true;
+}
+
 static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err) {
     struct hearth_error error = {.status = HEARTH_OK};
     const float *logits = NULL;
     end_cancelled(e);
     ht_schedule(e);
     if (e->batch.n_tokens == 0) return HEARTH_OK;
+    e->batch.unwanted = unwanted;
+    e->batch.unwanted_arg = e;
     uint64_t begin_ns = ht_now_ns();
     for (uint32_t i = 0; i < e->batch.n_seqs; i++)
         if (e->batch_requests[i]->begin_ns == 0) e->batch_requests[i]->begin_ns = begin_ns;
     struct ht_float_env kept = ht_float_enter(); // not for callbacks: they have the host's
     enum hearth_status status = e->ops->execute(e->prepared, &e->batch, &logits, &error);
     ht_float_leave(kept);
+    if (status == HEARTH_E_CANCELLED) {
+        end_cancelled(e);
+        return HEARTH_OK;
+    }
     e->stats.pass_ns += ht_now_ns() - begin_ns;
     e->stats.n_passes++;
     e->stats.n_tokens += e->batch.n_tokens;

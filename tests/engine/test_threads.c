@@ -71,6 +71,47 @@ static void test_cancel_from_outside(void **state) {
     ht_engine_destroy(e);
 }
 
+static void cancel_in_pass(void *user, const struct ht_batch *b) {
+    if (b->pos[0] == 0 && b->n_tokens >= 6) ht_request_cancel(user);
+}
+
+// Two prompts of three tokens, the first cancelled while the pass reads both; or one of six, alone:
+// nobody wants that pass any more.
+static void test_cancel_in_pass(void **state) {
+    (void)state;
+    static const int32_t prompt[6] = {1, 2, 3, 4, 5, 6};
+    for (uint32_t n_others = 0; n_others < 2; n_others++) {
+        struct shared s = {0};
+        struct hearth_request_options o;
+        struct hearth_request *other;
+        struct hearth_engine_stats stats;
+        size_t n_active;
+        struct hearth_engine *e = make_engine(100, 2);
+        ht_request_options_default(&o);
+        o.max_tokens = 5;
+        uint32_t n = n_others ? 3 : 6;
+        assert_int_equal(ht_request_create(e, prompt, n, &o, &s.request, NULL), HEARTH_OK);
+        if (n_others)
+            assert_int_equal(ht_request_create(e, prompt, n, &o, &other, NULL), HEARTH_OK);
+        fake_control.look = cancel_in_pass;
+        fake_control.user = s.request;
+        assert_int_equal(ht_engine_step(e, &n_active, NULL), HEARTH_OK);
+        fake_control.look = NULL;
+        assert_int_equal(n_active, n_others);
+        assert_int_equal(ht_request_finish(s.request), HEARTH_FINISH_CANCELLED);
+        ht_engine_get_stats(e, &stats);
+        assert_int_equal(stats.n_passes, n_others);
+        assert_int_equal(stats.n_tokens, n_others ? 6 : 0);
+        if (!n_others) // the engine goes on
+            assert_int_equal(ht_request_create(e, prompt, n, &o, &other, NULL), HEARTH_OK);
+        assert_int_equal(ht_engine_run(e, NULL), HEARTH_OK);
+        assert_int_equal(ht_request_finish(other), HEARTH_FINISH_LENGTH);
+        ht_engine_get_stats(e, &stats);
+        assert_int_equal(stats.n_pages_free, stats.n_pages);
+        ht_engine_destroy(e);
+    }
+}
+
 struct answer {
     uint32_t n;
     int32_t tokens[200];
@@ -115,6 +156,7 @@ static void test_two_engines(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cancel_from_outside),
+        cmocka_unit_test(test_cancel_in_pass),
         cmocka_unit_test(test_two_engines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void run_token(const struct ht_plan *p) {
         const int32_t token = 0;
         const uint32_t zero = 0;
         const struct ht_batch_seq seq = {&zero, 1};
-        const struct ht_batch b = {1, &token, &zero, &zero, 1, &seq, 1, &zero};
+        const struct ht_batch b = {1, &token, &zero, &zero, 1, &seq, 1, &zero, NULL, NULL};
         const float *logits;
         expect(ht_backend_ref.prepare(backend, p, &l, &prepared, &err) == HEARTH_OK);
         expect(ht_backend_ref.execute(prepared, &b, &logits, &err) == HEARTH_OK);

@@ -2,6 +2,7 @@
 // The cpu backend's memory: prepare takes exactly the pages that memory announced, a failing
 // allocation anywhere is E_NOMEM and leaves nothing behind, and execute allocates nothing. Bad
 // batches are refused with a sentence.
+#include <stdlib.h>
 #include <string.h>
 
 #include "alloc_mem.h"
@@ -162,6 +163,73 @@ static void test_execute(void **state) {
     golden_close(&g);
 }
 
+// Says that the batch is not wanted when it is asked for the n-th time.
+static bool no_more(void *arg) {
+    uint32_t *n = arg;
+    return --*n == 0;
+}
+
+// A batch that is called off in front of any barrier ends there, leaves what was in the pages
+// before, and the next one gives the bits that it would have given.
+static void check_unwanted(const struct golden *g, int n_threads, uint32_t n_last) {
+    struct hearth_error err = {0};
+    struct ht_backend *b = open_backend(n_threads);
+    struct ht_prepared *p;
+    assert_int_equal(ht_backend_cpu.prepare(b, g->plan, &limits, &p, &err), HEARTH_OK);
+    uint32_t pages[] = {2, 0}, pos[] = {0, 1, 2, 3, 4, 5}, seq[6] = {0}, outputs[] = {0};
+    int32_t tokens[] = {5, 6, 7, 8, 9, 4};
+    struct ht_batch_seq s = {pages, 2};
+    struct ht_batch first = {.n_tokens = 3,
+                             .tokens = tokens,
+                             .pos = pos,
+                             .seq = seq,
+                             .n_seqs = 1,
+                             .seqs = &s,
+                             .outputs = outputs};
+    struct ht_batch last = first;
+    last.tokens += 3;
+    last.pos += 3;
+    last.n_tokens = n_last;
+    last.n_outputs = 1;
+    const float *logits = NULL;
+    size_t n_bytes = g->plan->n_vocab * sizeof *logits;
+    float *want = malloc(n_bytes);
+    assert_non_null(want);
+    assert_int_equal(ht_backend_cpu.execute(p, &first, &logits, &err), HEARTH_OK);
+    assert_int_equal(ht_backend_cpu.execute(p, &last, &logits, &err), HEARTH_OK);
+    memcpy(want, logits, n_bytes);
+    uint32_t n = 0, n_left;
+    last.unwanted_arg = &n_left;
+    enum hearth_status status;
+    do {
+        n_left = ++n;
+        last.unwanted = no_more;
+        status = ht_backend_cpu.execute(p, &last, &logits, &err);
+        assert_true(status == HEARTH_OK || status == HEARTH_E_CANCELLED);
+        last.unwanted = NULL;
+        assert_int_equal(ht_backend_cpu.execute(p, &last, &logits, &err), HEARTH_OK);
+        assert_memory_equal(logits, want, n_bytes);
+    } while (status);
+    assert_true(n > 3 * g->plan->n_layers); // some times a layer
+    free(want);
+    ht_backend_cpu.release(p);
+    ht_backend_cpu.close(b);
+}
+
+static void test_unwanted(void **state) {
+    (void)state;
+    golden_dir();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(models[i], &g);
+        for (int n_threads = 1; n_threads <= 3; n_threads++) {
+            check_unwanted(&g, n_threads, 1);
+            check_unwanted(&g, n_threads, 3);
+        }
+        golden_close(&g);
+    }
+}
+
 static void test_levels(void **state) {
     (void)state;
     struct hearth_error err = {0};
@@ -187,7 +255,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_announced), cmocka_unit_test(test_failing),
         cmocka_unit_test(test_repacks),   cmocka_unit_test(test_execute),
-        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_unwanted),  cmocka_unit_test(test_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,13 +50,13 @@ static void run(struct fixture *f, uint32_t n_outputs, float *logits) {
     for (uint32_t i = 0; i <= N_TOKENS; i++) tokens[i] = (int32_t)(i * 11 % 96), pos[i] = i;
     struct ht_batch_seq s = {pages, 2};
     for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = N_TOKENS - n_outputs + i;
-    struct ht_batch b = {N_TOKENS, tokens, pos, seq, 1, &s, n_outputs, outputs};
+    struct ht_batch b = {N_TOKENS, tokens, pos, seq, 1, &s, n_outputs, outputs, NULL, NULL};
     struct hearth_error err;
     const float *got;
     if (ht_backend_cpu.execute(f->p, &b, &got, &err)) fail_msg("%s", err.message);
     memcpy(logits, got, (size_t)n_outputs * f->plan->n_vocab * sizeof *logits);
     uint32_t zero = 0;
-    b = (struct ht_batch){1, tokens + N_TOKENS, pos + N_TOKENS, seq, 1, &s, 1, &zero};
+    b = (struct ht_batch){1, tokens + N_TOKENS, pos + N_TOKENS, seq, 1, &s, 1, &zero, NULL, NULL};
     if (ht_backend_cpu.execute(f->p, &b, &got, &err)) fail_msg("%s", err.message);
     memcpy(logits + (size_t)n_outputs * f->plan->n_vocab, got, f->plan->n_vocab * sizeof *logits);
 }

@@ -127,7 +127,8 @@ static bool begin(struct run *r, const struct ht_plan *p, int way, int type, uin
             r->text[s][i] = (int32_t)((i * 37 + i / 50 + 5 * s) % N_TRUE);
         r->seqs[s] = (struct ht_batch_seq){r->pages[s], n};
     }
-    r->batch = (struct ht_batch){0, r->tokens, r->pos, r->seq, 2, r->seqs, 0, r->outputs};
+    r->batch =
+        (struct ht_batch){0, r->tokens, r->pos, r->seq, 2, r->seqs, 0, r->outputs, NULL, NULL};
     r->chunk = n_text;
     return true;
 }

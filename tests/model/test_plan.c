@@ -355,7 +355,14 @@ static void fill(struct batch *x) { // two sequences: 31, 32 and 0, 1
                         .pages = {{2, 1}, {0, 3}},
                         .outputs = {1, 3}};
     for (int i = 0; i < 2; i++) x->seqs[i] = (struct ht_batch_seq){x->pages[i], 2};
-    x->b = (struct ht_batch){4, x->tokens, x->pos, x->seq, 2, x->seqs, 2, x->outputs};
+    x->b = (struct ht_batch){.n_tokens = 4,
+                             .tokens = x->tokens,
+                             .pos = x->pos,
+                             .seq = x->seq,
+                             .n_seqs = 2,
+                             .seqs = x->seqs,
+                             .n_outputs = 2,
+                             .outputs = x->outputs};
 }
 
 static void b_many(struct batch *x) {

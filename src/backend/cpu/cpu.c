@@ -265,15 +265,21 @@ static void find_tiles(struct ht_prepared *p, uint32_t tile_tokens) {
     for (uint32_t o = 0; o < b->n_outputs; o++) add_to_tiles(wanted, b, b->outputs[o], tile_tokens);
 }
 
+bool ht_cpu_meet(struct ht_prepared *p, uint32_t i, int thread) {
+    const struct ht_batch *b = p->batch;
+    if (p->mode == HT_CPU_FEW) ht_cpu_fetch_ahead(p, &p->c->steps[i], thread);
+    if (thread == 0 && b->unwanted && b->unwanted(b->unwanted_arg))
+        atomic_store_explicit(&p->unwanted_at, i, memory_order_relaxed);
+    ht_team_barrier(p->backend->team, thread);
+    return i < atomic_load_explicit(&p->unwanted_at, memory_order_relaxed);
+}
+
 static void run_plan(void *arg, int thread, int n_threads) {
     struct ht_prepared *p = arg;
     (void)n_threads;
     for (uint32_t i = 0; i < p->c->n_steps; i++) {
         const struct ht_cpu_step *s = &p->c->steps[i];
-        if (s->barrier[p->mode]) {
-            if (p->mode == HT_CPU_FEW) ht_cpu_fetch_ahead(p, s, thread);
-            ht_team_barrier(p->backend->team, thread);
-        }
+        if (s->barrier[p->mode] && !ht_cpu_meet(p, i, thread)) return;
         ht_cpu_run_step(p, s, thread);
     }
 }
@@ -310,6 +316,7 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
             atomic_store_explicit(ht_cpu_given(p, &p->c->steps[i], t), 0, memory_order_relaxed);
         }
     }
+    atomic_store_explicit(&p->unwanted_at, UINT32_MAX, memory_order_relaxed);
     bool tries = may_ask_later(p);
     p->asks_later = tries && ht_cpu_trial_begin(&p->later, b->n_tokens);
     uint64_t begin_ns = ht_now_ns();
@@ -317,8 +324,10 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
         ht_cpu_profile_run(p, run_plan);
     else
         ht_team_run(p->backend->team, run_plan, p);
-    if (tries) ht_cpu_trial_end(&p->later, ht_now_ns() - begin_ns);
     p->batch = NULL;
+    if (atomic_load_explicit(&p->unwanted_at, memory_order_relaxed) < UINT32_MAX)
+        return ht_fail(err, HEARTH_E_CANCELLED, "nobody wanted the pass any more");
+    if (tries) ht_cpu_trial_end(&p->later, ht_now_ns() - begin_ns);
     *logits = ht_cpu_f32(p, p->c->logits, 0);
     return HEARTH_OK;
 }

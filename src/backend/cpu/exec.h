@@ -186,6 +186,9 @@ struct ht_prepared {
     enum ht_cpu_mode mode;
     struct ht_cpu_tiles tiles[2]; // by HT_CPU_ROWS_: of all tokens; of those of outputs
     bool asks_later;              // attention says what it reads a layer later
+    // The step in front of whose barrier it turned out that nobody wants the batch any more; a step
+    // and not a flag, which threads still behind the barrier before would take for theirs.
+    atomic_uint unwanted_at;
 };
 
 // compile.c. Both accept what they need and nothing more; ht_compiled_free accepts NULL.
@@ -316,6 +319,8 @@ static inline struct ht_cpu_head ht_cpu_head_at(const struct ht_prepared *p, uin
     return (struct ht_cpu_head){x + h * d, p->c->tensors[tensor].width};
 }
 
+// cpu.c. The barrier in front of step i, by every thread; false: the batch ends here.
+bool ht_cpu_meet(struct ht_prepared *p, uint32_t i, int thread);
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 // Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one

@@ -229,8 +229,7 @@ static void run_timed(void *arg, int thread, int n_threads) {
     for (uint32_t i = 0; i < p->c->n_steps; i++) {
         const struct ht_cpu_step *s = &p->c->steps[i];
         if (s->barrier[p->mode]) {
-            if (p->mode == HT_CPU_FEW) ht_cpu_fetch_ahead(p, s, thread);
-            ht_team_barrier(p->backend->team, thread);
+            if (!ht_cpu_meet(p, i, thread)) return;
             at = ht_now_ns();
         }
         ht_cpu_run_step(p, s, thread);
