@@ -34,7 +34,7 @@ static bool on_logits(void *user, hearth_request *r, uint32_t pos, const float *
     size_t n_ctx = s->scorer->n_ctx;
     bool goes_on = !atomic_load(&s->scorer->interrupt.hit);
     (void)r;
-    if (pos < n_ctx / 2 || pos + 1 >= n_ctx) return goes_on;
+    if (pos + 1 == n_ctx) return goes_on; // what follows is not of this window
     double nll = negative_log(logits, n_vocab, s->tokens[pos + 1]);
     s->nll += nll;
     s->nll2 += nll * nll;
@@ -54,6 +54,7 @@ static int score_window(struct scorer *sc, size_t w, int32_t *window) {
     hearth_request_options_default(&o);
     o.max_tokens = 0;
     o.on_logits = on_logits;
+    o.logits_from = (uint32_t)(sc->n_ctx / 2);
     o.user = &s;
     if (hearth_request_create(sc->engine, window, sc->n_ctx, &o, &r, &err)) return fail_error(&err);
     enum hearth_status status = hearth_engine_run(sc->engine, &err);

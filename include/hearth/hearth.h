@@ -394,6 +394,7 @@ struct hearth_request_options {
     hearth_event_fn on_event;
     hearth_logits_fn on_logits; // asks for the logits of every position (n_logits at a time);
                                 // default NULL
+    uint32_t logits_from;       // of positions from this one on: those before cost none; default 0
     void *user;
 };
 HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);

@@ -37,7 +37,7 @@ struct hearth_request {
     uint32_t n_tokens, n_prompt;
     uint32_t n_cached;      // positions whose KV is in pages
     uint32_t n_read;        // positions that have been, before a preemption as well
-    uint32_t n_logits_sent; // positions whose logits on_logits has had
+    uint32_t n_logits_sent; // positions whose logits on_logits has had, or does not want
     uint32_t slot;          // of the page table, while running
     struct ht_kv_seq seq;
 

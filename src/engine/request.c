@@ -104,6 +104,7 @@ enum hearth_status ht_request_create(struct hearth_engine *e, const int32_t *tok
     r->engine = e;
     r->options = *o;
     r->n_prompt = r->n_tokens = (uint32_t)n_tokens;
+    r->n_logits_sent = o->logits_from;
     r->max_tokens = e->n_ctx - r->n_prompt;
     if (o->max_tokens >= 0 && (uint32_t)o->max_tokens < r->max_tokens)
         r->max_tokens = (uint32_t)o->max_tokens;

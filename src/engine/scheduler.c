@@ -79,7 +79,7 @@ static uint32_t wish(const struct hearth_request *r, uint32_t rows) {
     uint32_t n = n_unread(r);
     if (r->options.prompt_chunk > 0 && n > r->options.prompt_chunk) n = r->options.prompt_chunk;
     if (r->options.on_logits) {
-        // Positions read before (in vain, a preemption took them) need no row.
+        // Positions in front of logits_from, or read before a preemption, need no row.
         uint32_t old = r->n_logits_sent > r->n_cached ? r->n_logits_sent - r->n_cached : 0;
         if (n > old && n - old > rows) n = old + rows;
     }

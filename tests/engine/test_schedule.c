@@ -103,6 +103,11 @@ static bool on_logits(void *user, struct hearth_request *request, uint32_t pos, 
     return r->stop_logits_after == 0 || r->n_logits_seen < r->stop_logits_after;
 }
 
+static void want_logits(struct record *r, uint32_t from) {
+    r->o.on_logits = on_logits;
+    r->o.logits_from = r->n_logits_seen = from;
+}
+
 static void fill(struct record *r, uint32_t n_prompt, int32_t max_tokens) {
     memset(r, 0, sizeof *r);
     r->n_prompt = n_prompt;
@@ -205,7 +210,7 @@ static void test_company(void **state) {
         for (int i = 0; i < N; i++) {
             fill(&r[i], 1 + below(below(3) ? 40 : s.n_ctx), below(4) ? (int32_t)below(150) : -1);
             if (below(2)) r[i].o.prompt_chunk = 1 + below(50);
-            if (below(3) == 0) r[i].o.on_logits = on_logits;
+            if (below(3) == 0) want_logits(&r[i], below(2) ? below(r[i].n_prompt) : 0);
             if (below(4) == 0) r[i].o.sampling.repetition_penalty = 1.3f;
             if (below(4) == 0) r[i].o.sampling.temperature = 0;
             submit(e, &r[i]);
@@ -546,11 +551,17 @@ static void test_prompt_only(void **state) {
     assert_int_equal(w.n_outputs_max, 0); // nobody asked for logits
     assert_int_equal(w.n_passes, 3);
     fill(&r, 150, 0);
-    r.o.on_logits = on_logits;
+    want_logits(&r, 0);
     submit(e, &r);
     run(e);
     check_answer(&r, 200);
     assert_int_equal(w.n_passes, 3 + 10);
+    fill(&r, 150, 0);
+    want_logits(&r, 100); // 64 and 52 tokens, then 16 with logits at a time
+    submit(e, &r);
+    run(e);
+    check_answer(&r, 200);
+    assert_int_equal(w.n_passes, 3 + 10 + 5);
     struct hearth_request_stats stats;
     ht_request_get_stats(r.request, &stats);
     assert_true(stats.prompt_ns > 0 && stats.generation_ns == 0);
