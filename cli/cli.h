@@ -55,7 +55,9 @@ struct text {
 // -p TEXT, -f FILE or, where neither is given, stdin unless it is a terminal. EXIT_FINE or an exit
 // code after a printed sentence.
 int read_prompt(const struct args *a, struct text *out);
-int read_file(const char *path, struct text *out); // "-" is stdin
+// "-" is stdin. More than `most` bytes are refused; a tokenizer takes MOST_TEXT.
+#define MOST_TEXT ((size_t)INT32_MAX)
+int read_file(const char *path, size_t most, struct text *out);
 // The same text as a stream, for the caller to close unless it is stdin.
 int open_prompt(const struct args *a, FILE **out);
 

@@ -2,6 +2,7 @@
 // hearth quantize: a copy of a model with its matrices in another format.
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -26,6 +27,12 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
     return !atomic_load(&q->interrupt.hit);
 }
 
+static bool is_one_file(const char *a, const char *b) {
+    struct stat of_a, of_b;
+    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
 static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct quantize q;
@@ -34,6 +41,8 @@ static int run(const struct args *a) {
     if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
     if (strcmp(a->operands[1], "-") == 0)
         return fail_usage("'hearth quantize' wants a file to write; ./- is one of that name");
+    if (is_one_file(a->operands[0], a->operands[1]))
+        return fail_usage("'hearth quantize' wants another file to write than the one it reads");
     if (hearth_file_open(a->operands[0], &in, &err)) return fail_error(&err);
     interrupt_begin(&q.interrupt);
     progress_begin(&q.progress, "writing", "MB");

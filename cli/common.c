@@ -91,11 +91,15 @@ const struct option_group group_common = {"General", common_options, 1};
 
 // ---- text
 
-static int read_stream(FILE *f, const char *name, struct text *out) {
+static int read_stream(FILE *f, const char *name, size_t most, struct text *out) {
     struct text t = {NULL, 0};
     size_t cap = 0;
     do {
         size_t more = cap ? cap * 2 : 1 << 16;
+        if (t.n > most) { // /dev/zero has no end
+            free(t.data);
+            return fail("%s: has more than %zu bytes", name, most);
+        }
         char *p = realloc(t.data, more);
         if (!p) {
             free(t.data);
@@ -121,11 +125,11 @@ static int open_file(const char *path, FILE **out) {
     return *out ? EXIT_FINE : fail("%s: cannot be read: %s", path, strerror(errno));
 }
 
-int read_file(const char *path, struct text *out) {
+int read_file(const char *path, size_t most, struct text *out) {
     FILE *f;
     int code = open_file(path, &f);
     if (code) return code;
-    code = read_stream(f, f == stdin ? "standard input" : path, out);
+    code = read_stream(f, f == stdin ? "standard input" : path, most, out);
     if (f != stdin) fclose(f);
     return code;
 }
@@ -149,7 +153,7 @@ int open_prompt(const struct args *a, FILE **out) {
 int read_prompt(const struct args *a, struct text *out) {
     int code = check_prompt(a);
     if (code) return code;
-    if (!a->prompt) return read_file(a->file ? a->file : "-", out);
+    if (!a->prompt) return read_file(a->file ? a->file : "-", MOST_TEXT, out);
     out->data = strdup(a->prompt);
     if (!out->data) return fail("out of memory");
     out->n = strlen(out->data);

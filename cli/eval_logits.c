@@ -153,8 +153,8 @@ static int run_all(struct eval *e) {
 
 static int open_reference(struct eval *e) {
     if (!e->a->compare) return EXIT_FINE;
-    int code = read_file(e->a->compare, &e->reference);
     size_t expected = e->n_tokens * (size_t)e->n_vocab * sizeof(float);
+    int code = read_file(e->a->compare, expected, &e->reference);
     if (code || e->reference.n == expected) return code;
     return fail("%s: has %zu bytes, %zu were expected for %zu tokens of %d logits",
                 strcmp(e->a->compare, "-") == 0 ? "standard input" : e->a->compare, e->reference.n,
@@ -170,12 +170,25 @@ static bool is_stdout(const char *name) {
            (!S_ISCHR(out.st_mode) || isatty(STDOUT_FILENO));
 }
 
+// By what it begins with, so that no part of a split one is replaced either.
+static bool is_model_file(const char *name) {
+    struct stat there;
+    char magic[4] = "";
+    if (stat(name, &there) != 0 || !S_ISREG(there.st_mode)) return false; // a pipe would wait
+    FILE *f = fopen(name, "rb");
+    bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GGUF", 4) == 0;
+    if (f) fclose(f);
+    return is;
+}
+
 static int check_output(const struct args *a) {
     if (!a->logits) return EXIT_FINE;
     if (!*a->logits) return fail_usage("--logits wants a file, its name is empty");
     if (strcmp(a->logits, "-") == 0)
         return fail_usage("--logits wants a file (./- for one of that name), since the summary "
                           "goes to the standard output");
+    if (is_model_file(a->logits))
+        return fail_usage("--logits %s: is a model file, which they would replace", a->logits);
     if (is_stdout(a->logits))
         return fail_usage("--logits %s: is the standard output, where the summary goes", a->logits);
     return EXIT_FINE;
@@ -238,8 +251,9 @@ static int close_output(struct eval *e, int code) {
 }
 
 static void print_summary(const struct eval *e) {
-    printf("%zu tokens of %d, %s\n", e->n_tokens, (int)e->n_vocab, hearth_engine_device(e->engine));
-    if (e->n_tokens > 1) {
+    printf("%zu token%s, %d logits each, %s\n", e->n_tokens, e->n_tokens == 1 ? "" : "s",
+           (int)e->n_vocab, hearth_engine_device(e->engine));
+    if (e->n_tokens > 1 && !e->broken) {
         double mean = e->nll / (double)(e->n_tokens - 1);
         char text[32];
         printf("perplexity of these tokens %s\n", format_perplexity(text, exp(mean)));

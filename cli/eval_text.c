@@ -120,7 +120,7 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
 
 static int read_text(struct scorer *sc, const hearth_model *m, const hearth_tokenizer *t) {
     struct text text = {NULL, 0};
-    int code = read_file(sc->a->file, &text);
+    int code = read_file(sc->a->file, MOST_TEXT, &text);
     interrupt_begin(&sc->interrupt);
     if (!code) code = encode_prompt(t, &text, false, true, &sc->begin, &sc->tokens);
     free(text.data);

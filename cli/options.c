@@ -329,7 +329,7 @@ int parse_ids(const char *name, const char *text, int32_t **ids, size_t *n) {
     int32_t *list = NULL;
     size_t n_list = 0, cap = 0;
     if (text[0] == '@') {
-        int code = read_file(text + 1, &from_file);
+        int code = read_file(text + 1, MOST_TEXT, &from_file);
         if (code) return code;
         text = from_file.data;
     }

@@ -170,9 +170,7 @@ static void put_number(struct sink *s, const struct ht_gguf_kv *kv, enum ht_gguf
     case HT_GGUF_F32: put_float(s, ht_gguf_num_at(kv, i), true); return;
     case HT_GGUF_F64: put_float(s, ht_gguf_num_at(kv, i), false); return;
     case HT_GGUF_BOOL: put_text(s, kv->value[i] ? "true" : "false"); return;
-    case HT_GGUF_U64:
-        snprintf(text, sizeof text, "%" PRIu64, (uint64_t)ht_gguf_int_at(kv, i));
-        break;
+    case HT_GGUF_U64: snprintf(text, sizeof text, "%" PRIu64, ht_gguf_bits_at(kv, i)); break;
     default: snprintf(text, sizeof text, "%" PRId64, ht_gguf_int_at(kv, i));
     }
     put_text(s, text);

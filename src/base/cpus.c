@@ -221,7 +221,7 @@ void ht_cpus_get(struct ht_cpus *out) {
         c.n_affinity = CPU_COUNT(&mask);
         ht_cpus_cores("/sys/devices/system/cpu", &mask, &c.n_cores, &c.n_fast);
     }
-    char groups[4096];
+    char groups[8192]; // thirteen controllers' paths, in containers within containers
     if (ht_read_text("/proc/self/cgroup", groups, sizeof groups))
         c.n_quota = ht_cpus_quota("/sys/fs/cgroup", groups);
     *out = c;

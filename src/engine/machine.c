@@ -25,6 +25,8 @@ static bool cpuinfo_value(const char *text, const char *name, char *out, size_t 
         if (*p != ':') continue;
         p += 1 + strspn(p + 1, " \t");
         snprintf(out, n_out, "%.*s", (int)strcspn(p, "\n"), p);
+        for (char *c = out; *c; c++) // virtual machines may call theirs anything
+            if (*c < ' ' || *c > '~') *c = '?';
         return out[0] != 0;
     }
     return false;

@@ -85,15 +85,20 @@ const struct ht_gguf_tensor *ht_gguf_find_tensor(const struct ht_gguf *g, const 
 }
 
 // A u64 past INT64_MAX wraps; ht_gguf_part_get_u32 looks at the type before it trusts the sign.
-int64_t ht_gguf_int_at(const struct ht_gguf_kv *kv, uint64_t i) {
-    enum ht_gguf_type t = kv->arr_type;
-    const uint8_t *p = kv->value + i * types[t].n_bytes;
+uint64_t ht_gguf_bits_at(const struct ht_gguf_kv *kv, uint64_t i) {
+    uint32_t n = types[kv->arr_type].n_bytes;
     uint64_t v = 0;
-    memcpy(&v, p, types[t].n_bytes); // little-endian: the low bytes come first
-    switch (t) {
+    memcpy(&v, kv->value + i * n, n); // little-endian: the low bytes come first
+    return v;
+}
+
+int64_t ht_gguf_int_at(const struct ht_gguf_kv *kv, uint64_t i) {
+    uint64_t v = ht_gguf_bits_at(kv, i);
+    switch (kv->arr_type) {
     case HT_GGUF_I8: return (int8_t)v;
     case HT_GGUF_I16: return (int16_t)v;
     case HT_GGUF_I32: return (int32_t)v;
+    case HT_GGUF_U64: return v > INT64_MAX ? INT64_MAX : (int64_t)v;
     default: return (int64_t)v;
     }
 }
@@ -110,8 +115,8 @@ double ht_gguf_num_at(const struct ht_gguf_kv *kv, uint64_t i) {
         memcpy(&d, p, sizeof(d));
         return d;
     }
-    int64_t v = ht_gguf_int_at(kv, i);
-    return kv->arr_type == HT_GGUF_U64 ? (double)(uint64_t)v : (double)v;
+    if (kv->arr_type == HT_GGUF_U64) return (double)ht_gguf_bits_at(kv, i);
+    return (double)ht_gguf_int_at(kv, i);
 }
 
 bool ht_gguf_next_str(const struct ht_gguf_kv *kv, const uint8_t **cursor, struct ht_str *out) {
@@ -125,18 +130,17 @@ bool ht_gguf_next_str(const struct ht_gguf_kv *kv, const uint8_t **cursor, struc
     return true;
 }
 
-// "arr[str,3]" or "u32".
-static const char *describe(const struct ht_gguf_kv *kv, char out[48]) {
+const char *ht_gguf_describe(const struct ht_gguf_kv *kv, char out[HT_GGUF_DESCRIBE_BYTES]) {
     if (kv->type != HT_GGUF_ARR) return types[kv->type].name;
-    snprintf(out, 48, "arr[%s,%" PRIu64 "]", types[kv->arr_type].name, kv->n);
+    snprintf(out, HT_GGUF_DESCRIBE_BYTES, "arr[%s,%" PRIu64 "]", types[kv->arr_type].name, kv->n);
     return out;
 }
 
 static enum hearth_status fail_type(const struct ht_gguf_kv *kv, const char *expected,
                                     struct hearth_error *err) {
-    char d[48];
+    char d[HT_GGUF_DESCRIBE_BYTES];
     return ht_fail(err, HEARTH_E_FORMAT, "metadata key %s is of type %s, %s was expected", kv->key,
-                   describe(kv, d), expected);
+                   ht_gguf_describe(kv, d), expected);
 }
 
 // *kv is NULL for an absent optional key.
@@ -154,10 +158,10 @@ enum hearth_status ht_gguf_part_get_u32(const struct gguf_part *part, const char
     if (s || !kv) return s;
     if (!ht_gguf_is_int(kv->type)) return fail_type(kv, "an integer", err);
     int64_t v = ht_gguf_int_at(kv, 0);
-    if (kv->type == HT_GGUF_U64 && v < 0) {
+    if (kv->type == HT_GGUF_U64 && v > UINT32_MAX) {
         return ht_fail(err, HEARTH_E_FORMAT,
                        "metadata key %s is %" PRIu64 ", at most 4294967295 was expected", key,
-                       (uint64_t)v);
+                       ht_gguf_bits_at(kv, 0));
     }
     if (v < 0 || v > UINT32_MAX) {
         return ht_fail(err, HEARTH_E_FORMAT,
@@ -213,6 +217,6 @@ enum hearth_status ht_gguf_get_str(const struct ht_gguf *g, const char *key, boo
     const uint8_t *cursor = NULL;
     enum hearth_status s = find(&g->parts[0], key, required, &kv, err);
     if (!s && kv && kv->type != HT_GGUF_STR) s = fail_type(kv, "str", err);
-    if (!s && kv && !ht_gguf_next_str(kv, &cursor, out)) s = HEARTH_E_INTERNAL; // parse.c saw one
+    if (!s && kv) (void)ht_gguf_next_str(kv, &cursor, out); // there is one: parse.c saw it
     return named(g, s, err);
 }

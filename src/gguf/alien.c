@@ -43,10 +43,10 @@ static const struct alien aliens[] = {
 };
 
 // The text of a line, quoted, out of the first bytes.
-static const char *first_line(char out[GGUF_QUOTE_BYTES], const uint8_t *data, size_t len) {
+static const char *first_line(char out[HT_QUOTE_BYTES], const uint8_t *data, size_t len) {
     size_t n = 0;
     while (n < len && n < 60 && data[n] != '\n' && data[n] != '\r') n++;
-    return ht_gguf_quote(out, (const char *)data, n);
+    return ht_quote(out, (const char *)data, n);
 }
 
 static bool looks_like_text(const uint8_t *data, size_t len) {
@@ -81,7 +81,7 @@ static enum hearth_status refuse_lfs(const uint8_t *data, size_t len, struct hea
 }
 
 enum hearth_status ht_gguf_refuse_alien(const uint8_t *data, size_t len, struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     if (len == 0) return ht_fail(err, HEARTH_E_FORMAT, "is empty (0 bytes)");
     for (size_t i = 0; i < sizeof(aliens) / sizeof(aliens[0]); i++) {
         if (len >= aliens[i].n && memcmp(data, aliens[i].magic, aliens[i].n) == 0) {
@@ -118,5 +118,5 @@ enum hearth_status ht_gguf_refuse_alien(const uint8_t *data, size_t len, struct 
                        "wrote it; download it again");
     }
     return ht_fail(err, HEARTH_E_FORMAT, "is not a GGUF file: its first bytes are %s, not 'GGUF'",
-                   ht_gguf_quote(q, (const char *)data, len < 4 ? len : 4));
+                   ht_quote(q, (const char *)data, len < 4 ? len : 4));
 }

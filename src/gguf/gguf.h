@@ -106,10 +106,14 @@ HT_MUST_CHECK enum hearth_status ht_gguf_get_str(const struct ht_gguf *g, const 
                                                  bool required, struct ht_str *out,
                                                  struct hearth_error *err);
 // Element i of an array (or i == 0 of a scalar) of integers / floats; the caller has checked kv's
-// type and i < kv->n.
+// type and i < kv->n. int_at of what is beyond INT64_MAX is that; bits_at has all 64 of a u64.
 int64_t ht_gguf_int_at(const struct ht_gguf_kv *kv, uint64_t i);
+uint64_t ht_gguf_bits_at(const struct ht_gguf_kv *kv, uint64_t i);
 double ht_gguf_num_at(const struct ht_gguf_kv *kv, uint64_t i);
 bool ht_gguf_is_int(enum ht_gguf_type t);
+// A value's type for messages, "arr[str,3]" or "u32": in out, or a constant.
+#define HT_GGUF_DESCRIBE_BYTES 48
+const char *ht_gguf_describe(const struct ht_gguf_kv *kv, char out[HT_GGUF_DESCRIBE_BYTES]);
 // Walks an array of strings: *cursor starts at NULL; each call gives the next element, false at the
 // end. O(1) each.
 bool ht_gguf_next_str(const struct ht_gguf_kv *kv, const uint8_t **cursor, struct ht_str *out);

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "gguf/gguf.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "GGUF values are read as they lie");
@@ -77,8 +78,5 @@ uint32_t ht_gguf_type_bytes(enum ht_gguf_type t); // 0: of no fixed size
 HT_MUST_CHECK bool ht_gguf_tensor_bytes(enum ht_format f, const uint64_t ne[4], uint64_t *out);
 // True for 1 to max bytes of UTF-8 without control characters: what keys and names may be.
 bool ht_gguf_name_ok(const char *s, size_t n, size_t max);
-// A readable, quoted, 0-terminated rendering of outside bytes for sentences; cut at the buffer.
-#define GGUF_QUOTE_BYTES 120
-const char *ht_gguf_quote(char out[GGUF_QUOTE_BYTES], const char *s, size_t n);
 
 #endif

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Names of metadata entries and tensors: what they may be, how they look in a sentence, and the
 // hashed index over them. Tables live in the caller's arena. No state; any thread.
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/utf8.h"
 #include "gguf/internal.h"
 
 enum hearth_status ht_gguf_index_build(struct ht_arena *a, const char *const *names, size_t n,
@@ -47,29 +45,4 @@ bool ht_gguf_name_ok(const char *s, size_t n, size_t max) {
         i += len;
     }
     return true;
-}
-
-const char *ht_gguf_quote(char out[GGUF_QUOTE_BYTES], const char *s, size_t n) {
-    const unsigned char *u = (const unsigned char *)s;
-    size_t o = 0;
-    out[o++] = '\'';
-    for (size_t i = 0; i < n;) {
-        if (o + 10 > GGUF_QUOTE_BYTES) { // room for one more, "..." , quote and 0
-            memcpy(out + o, "...", 3);
-            o += 3;
-            break;
-        }
-        size_t len = ht_utf8_char_len(s + i, n - i);
-        if (len == 0 || ht_utf8_is_control(s + i, len)) {
-            o += (size_t)snprintf(out + o, GGUF_QUOTE_BYTES - o, "\\x%02x", u[i]);
-            i++;
-        } else {
-            memcpy(out + o, u + i, len);
-            o += len;
-            i += len;
-        }
-    }
-    out[o++] = '\'';
-    out[o] = 0;
-    return out;
 }

@@ -111,9 +111,9 @@ static enum hearth_status parse_values(struct cursor *c, struct ht_gguf_kv *kv,
 
 static enum hearth_status parse_value(struct cursor *c, struct ht_gguf_kv *kv,
                                       struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES], what[GGUF_QUOTE_BYTES + 24];
+    char q[HT_QUOTE_BYTES], what[HT_QUOTE_BYTES + 24];
     uint32_t type, arr_type = 0;
-    snprintf(what, sizeof(what), "metadata key %s", ht_gguf_quote(q, kv->key, strlen(kv->key)));
+    snprintf(what, sizeof(what), "metadata key %s", ht_quote(q, kv->key, strlen(kv->key)));
     if (!take_u32(c, &type)) return fail_end(c, 4, what, err);
     if (type >= HT_GGUF_N_TYPES) {
         return ht_fail(err, HEARTH_E_FORMAT, "%s has value type %" PRIu32 ", 0 to %d exist", what,
@@ -143,7 +143,7 @@ static enum hearth_status parse_value(struct cursor *c, struct ht_gguf_kv *kv,
 static enum hearth_status parse_name(struct ht_arena *a, struct cursor *c, size_t max,
                                      const char *kind, size_t i, const char **out,
                                      struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES], what[64];
+    char q[HT_QUOTE_BYTES], what[64];
     uint64_t len;
     snprintf(what, sizeof(what), "the %s of number %zu", kind, i);
     if (!take_u64(c, &len)) return fail_end(c, 8, what, err);
@@ -156,7 +156,7 @@ static enum hearth_status parse_name(struct ht_arena *a, struct cursor *c, size_
     if (!ht_gguf_name_ok((const char *)c->p, (size_t)len, max)) {
         return ht_fail(err, HEARTH_E_FORMAT,
                        "%s, at byte %zu, is %s, text without control characters was expected", what,
-                       at(c), ht_gguf_quote(q, (const char *)c->p, (size_t)len));
+                       at(c), ht_quote(q, (const char *)c->p, (size_t)len));
     }
     *out = ht_arena_strndup(a, (const char *)c->p, (size_t)len);
     if (!*out) return ht_fail_nomem(err, (size_t)len + 1, "names");
@@ -168,19 +168,19 @@ static enum hearth_status parse_name(struct ht_arena *a, struct cursor *c, size_
 static enum hearth_status index_names(struct ht_arena *a, const char *const *names, size_t n,
                                       const char *kind, struct name_index *out,
                                       struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     size_t dup;
     if (ht_gguf_index_build(a, names, n, out, &dup)) return ht_fail_nomem(err, n * 8, "names");
     if (dup == n) return HEARTH_OK;
     return ht_fail(err, HEARTH_E_FORMAT, "%s %s occurs twice", kind,
-                   ht_gguf_quote(q, names[dup], strlen(names[dup])));
+                   ht_quote(q, names[dup], strlen(names[dup])));
 }
 
 static enum hearth_status parse_metadata(struct ht_arena *a, struct cursor *c,
                                          struct gguf_part *part, struct hearth_error *err) {
     size_t n = part->n_kv;
-    const char **names = ht_arena_array(a, n + 1, sizeof(*names), sizeof(void *));
-    part->kv = ht_arena_array(a, n + 1, sizeof(*part->kv), sizeof(void *));
+    const char **names = ht_arena_array(a, n + 1, sizeof(*names), _Alignof(const char *));
+    part->kv = ht_arena_array(a, n + 1, sizeof(*part->kv), _Alignof(struct ht_gguf_kv));
     if (!names || !part->kv) return ht_fail_nomem(err, n * sizeof(*part->kv), "metadata");
     for (size_t i = 0; i < n; i++) {
         enum hearth_status s =
@@ -220,11 +220,11 @@ static enum hearth_status fail_format(const struct ht_gguf_tensor *t, uint32_t i
 static enum hearth_status parse_tensor(struct ht_arena *a, struct cursor *c, size_t i,
                                        uint64_t align, struct ht_gguf_tensor *t,
                                        struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES], what[GGUF_QUOTE_BYTES + 24];
+    char q[HT_QUOTE_BYTES], what[HT_QUOTE_BYTES + 24];
     uint32_t n_dims, format;
     enum hearth_status s = parse_name(a, c, GGUF_MAX_NAME, "tensor name", i, &t->name, err);
     if (s) return s;
-    ht_gguf_quote(q, t->name, strlen(t->name));
+    ht_quote(q, t->name, strlen(t->name));
     snprintf(what, sizeof(what), "the entry of tensor %s", q);
     if (!take_u32(c, &n_dims)) return fail_end(c, 4, what, err);
     if (n_dims > 4) {
@@ -259,7 +259,7 @@ static enum hearth_status parse_tensor(struct ht_arena *a, struct cursor *c, siz
 // whole file should be, so a cut download is told what it lacks. Tensors may share bytes: the
 // specification does not forbid it, and nothing here writes.
 static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     uint64_t need = 0;
     for (size_t i = 0; i < part->n_tensors; i++) {
         struct ht_gguf_tensor *t = &part->tensors[i];
@@ -269,7 +269,7 @@ static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_er
             return ht_fail(err, HEARTH_E_FORMAT,
                            "tensor %s of %" PRIu64 " bytes lies at offset %" PRIu64
                            ", past the end of any file",
-                           ht_gguf_quote(q, t->name, strlen(t->name)), t->n_bytes, t->offset);
+                           ht_quote(q, t->name, strlen(t->name)), t->n_bytes, t->offset);
         }
         if (end > need) need = end;
         t->offset = offset;
@@ -289,7 +289,8 @@ static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_er
 static enum hearth_status parse_tensors(struct ht_arena *a, struct cursor *c,
                                         struct gguf_part *part, struct hearth_error *err) {
     size_t n = part->n_tensors, start;
-    part->tensors = ht_arena_array(a, n + 1, sizeof(*part->tensors), sizeof(void *));
+    part->tensors =
+        ht_arena_array(a, n + 1, sizeof(*part->tensors), _Alignof(struct ht_gguf_tensor));
     if (!part->tensors) return ht_fail_nomem(err, n * sizeof(*part->tensors), "the tensor table");
     for (size_t i = 0; i < n; i++) {
         enum hearth_status s = parse_tensor(a, c, i, part->align, &part->tensors[i], err);

@@ -116,7 +116,7 @@ static enum hearth_status open_siblings(struct ht_gguf *g, uint64_t *left,
 
 // Puts the tensors of all parts into one table with one index.
 static enum hearth_status merge_tensors(struct ht_gguf *g, struct hearth_error *err) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     size_t n = 0, k = 0, dup;
     for (size_t i = 0; i < g->n_parts; i++) {
         const struct gguf_part *part = &g->parts[i];
@@ -128,8 +128,9 @@ static enum hearth_status merge_tensors(struct ht_gguf *g, struct hearth_error *
                            GGUF_MAX_TENSORS);
         }
     }
-    const char **names = ht_arena_array(&g->arena, n + 1, sizeof(*names), sizeof(void *));
-    g->tensors = ht_arena_array(&g->arena, n + 1, sizeof(*g->tensors), sizeof(void *));
+    const char **names = ht_arena_array(&g->arena, n + 1, sizeof(*names), _Alignof(const char *));
+    g->tensors =
+        ht_arena_array(&g->arena, n + 1, sizeof(*g->tensors), _Alignof(struct ht_gguf_tensor));
     if (!names || !g->tensors) return ht_fail_nomem(err, n * sizeof(*g->tensors), "tensor table");
     for (size_t i = 0; i < g->n_parts; i++) {
         for (size_t j = 0; j < g->parts[i].n_tensors; j++, k++) {
@@ -145,7 +146,7 @@ static enum hearth_status merge_tensors(struct ht_gguf *g, struct hearth_error *
     if (dup == n) return HEARTH_OK;
     return ht_fail(err, HEARTH_E_FORMAT, "%s: tensor %s occurs twice",
                    g->parts[g->tensors[dup].part].name,
-                   ht_gguf_quote(q, names[dup], strlen(names[dup])));
+                   ht_quote(q, names[dup], strlen(names[dup])));
 }
 
 // A split model says in every part how many tensors all parts have.

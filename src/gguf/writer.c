@@ -95,12 +95,12 @@ static void put_str_raw(struct ht_gguf_writer *w, const char *s, size_t len) {
 
 // Begins an entry; false once anything has failed.
 static bool begin(struct ht_gguf_writer *w, const char *key, enum ht_gguf_type type) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     size_t len = strlen(key);
     if (w->failure.status) return false;
     if (!ht_gguf_name_ok(key, len, GGUF_MAX_KEY)) {
         ht_fail(&w->failure, HEARTH_E_ARG, "metadata key %s: 1 to %u bytes of text were expected",
-                ht_gguf_quote(q, key, len), GGUF_MAX_KEY);
+                ht_quote(q, key, len), GGUF_MAX_KEY);
         return false;
     }
     if (w->n_keys == GGUF_MAX_KV) {
@@ -153,7 +153,7 @@ void ht_gguf_put_u64(struct ht_gguf_writer *w, const char *key, uint64_t v) {
 
 void ht_gguf_put_i32(struct ht_gguf_writer *w, const char *key, int32_t v) {
     put_number(w, key, HT_GGUF_I32, &v, sizeof(v));
-    note_alignment(w, key, (uint64_t)(int64_t)v);
+    note_alignment(w, key, v < 0 ? 0 : (uint64_t)v);
 }
 
 void ht_gguf_put_f32(struct ht_gguf_writer *w, const char *key, float v) {
@@ -216,7 +216,7 @@ void ht_gguf_put_kv(struct ht_gguf_writer *w, const struct ht_gguf_kv *kv) {
 
 static void add_tensor(struct ht_gguf_writer *w, const char *name, const uint64_t *ne,
                        struct out_tensor t) {
-    char q[GGUF_QUOTE_BYTES];
+    char q[HT_QUOTE_BYTES];
     size_t len = strlen(name);
     enum ht_format format = t.format;
     int n_dims = t.n_dims;
@@ -224,7 +224,7 @@ static void add_tensor(struct ht_gguf_writer *w, const char *name, const uint64_
     if (w->failure.status) return;
     if (!ht_gguf_name_ok(name, len, GGUF_MAX_NAME)) {
         ht_fail(&w->failure, HEARTH_E_ARG, "tensor name %s: 1 to %u bytes of text were expected",
-                ht_gguf_quote(q, name, len), GGUF_MAX_NAME);
+                ht_quote(q, name, len), GGUF_MAX_NAME);
         return;
     }
     bool good = n_dims >= 1 && n_dims <= 4 && w->n_tensors < GGUF_MAX_TENSORS;

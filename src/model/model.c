@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "model/model_internal.h"
 
 struct ht_model {
@@ -75,9 +76,10 @@ static enum hearth_status find_arch(const struct ht_gguf *g, const struct ht_arc
                        ht_gguf_name(g));
     *out = ht_arch_find(name.data, name.len);
     if (*out) return HEARTH_OK;
-    return ht_fail(
-        err, HEARTH_E_UNSUPPORTED, "%s: architecture \"%.*s\" is not supported; those that are: %s",
-        ht_gguf_name(g), (int)(name.len < 64 ? name.len : 64), name.data, ht_model_architectures());
+    char quoted[HT_QUOTE_BYTES];
+    return ht_fail(err, HEARTH_E_UNSUPPORTED,
+                   "%s: architecture %s is not supported; those that are: %s", ht_gguf_name(g),
+                   ht_quote(quoted, name.data, name.len), ht_model_architectures());
 }
 
 static void copy_name(struct ht_model *m, struct ht_build *b) {

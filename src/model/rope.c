@@ -19,12 +19,13 @@
 
 #include "base/checked.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "model/model_internal.h"
 
 struct rope_params {
     uint32_t n_rot, n_ctx_orig;
     float base, factor, attn_factor, beta_fast, beta_slow;
-    float yarn_attn_factor, log_multiplier; // 0: not set; of the first 1, too
+    float yarn_attn_factor, log_multiplier; // 0: not set; a yarn_attn_factor of 1 means that, too
     bool yarn;
 };
 
@@ -59,10 +60,11 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
     if (p->n_ctx_orig == 0) p->n_ctx_orig = b->hp.n_ctx_train;
     bool none = scales_nothing(&type, p->factor);
     p->yarn = str_is(&type, "yarn");
+    char quoted[HT_QUOTE_BYTES];
     if (!none && !p->yarn && !str_is(&type, "linear"))
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "%s.rope.scaling.type is \"%.*s\", expected none, linear or yarn", b->arch,
-                      (int)(type.len < 64 ? type.len : 64), type.data);
+                      "%s.rope.scaling.type is %s, expected none, linear or yarn", b->arch,
+                      ht_quote(quoted, type.data, type.len));
     if (none || p->factor == 0) {
         p->factor = 1;
         p->yarn = false;
@@ -71,8 +73,9 @@ static void read_scaling(struct ht_build *b, struct rope_params *p) {
         ht_build_fail(b, HEARTH_E_FORMAT, "%s.rope.scaling.factor is %g, expected 1/16 to 65536",
                       b->arch, (double)p->factor);
     if (!(p->attn_factor > 0 && p->attn_factor <= 1024))
-        ht_build_fail(b, HEARTH_E_FORMAT, "%s.rope.scaling.attn_factor is %g, expected up to 1024",
-                      b->arch, (double)p->attn_factor);
+        ht_build_fail(b, HEARTH_E_FORMAT,
+                      "%s.rope.scaling.attn_factor is %g, expected above 0, up to 1024", b->arch,
+                      (double)p->attn_factor);
 }
 
 // The names that Ollama's converter wrote for Ministral 3 at first, of the model's configuration,
@@ -82,7 +85,7 @@ static void read_ollama_yarn(struct ht_build *b, struct rope_params *p) {
     ht_key_f32(b, "rope.scaling.mscale", false, &mscale);
     if (!b->status && mscale != 0 && mscale != 1)
         ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "metadata key %s.rope.scaling.mscale is %g, only 0 (not set) and 1 are "
+                      "metadata key %s.rope.scaling.mscale is %.9g, only 0 (not set) and 1 are "
                       "supported",
                       b->arch, (double)mscale);
     read_yarn_key(b, "rope.scaling.mscale_all_dim", &all_dim);
@@ -96,10 +99,11 @@ static void read_yarn(struct ht_build *b, struct rope_params *p) {
     float ext_factor = -1; // how much of the ramp: all of it, in every known file
     ht_key_f32(b, "rope.scaling.yarn_ext_factor", false, &ext_factor);
     if (!b->status && ext_factor != -1 && ext_factor != 1)
-        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
-                      "metadata key %s.rope.scaling.yarn_ext_factor is %g, only -1 (not set) and 1 "
-                      "are supported",
-                      b->arch, (double)ext_factor);
+        ht_build_fail(
+            b, HEARTH_E_UNSUPPORTED,
+            "metadata key %s.rope.scaling.yarn_ext_factor is %.9g, only -1 (not set) and 1 "
+            "are supported",
+            b->arch, (double)ext_factor);
     read_ollama_yarn(b, p);
     read_yarn_key(b, "rope.scaling.yarn_attn_factor", &p->yarn_attn_factor);
     read_yarn_key(b, "rope.scaling.yarn_log_multiplier", &p->log_multiplier);
@@ -110,7 +114,7 @@ static void read_yarn(struct ht_build *b, struct rope_params *p) {
     if (!b->status && !(p->beta_slow > 0 && p->beta_fast >= p->beta_slow && p->beta_fast < 1e6f))
         ht_build_fail(b, HEARTH_E_FORMAT,
                       "%s.rope.scaling.yarn_beta_fast (or beta_fast) is %g and yarn_beta_slow (or "
-                      "beta_slow) %g, expected the first to be the larger",
+                      "beta_slow) %g, expected above 0, the first at least as large, below 1e6",
                       b->arch, (double)p->beta_fast, (double)p->beta_slow);
 }
 

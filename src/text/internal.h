@@ -80,10 +80,6 @@ enum { HT_BATCH = 32 }; // look-ups of load that wait for memory together
 // n bytes. False where p holds a character that is not in the alphabet; out is then undefined.
 bool ht_alphabet_undo(const char *p, size_t n, char *out, size_t *n_out);
 
-// Bytes of a file in quotes, for a sentence: printable, 0-terminated, cut where they are long.
-enum { HT_QUOTE_BYTES = 100 };
-const char *ht_text_quote(char out[HT_QUOTE_BYTES], const char *p, size_t n);
-
 // Large tables come from the OS in big pages, small ones from the heap.
 HT_MUST_CHECK void *ht_table_alloc(size_t n_bytes); // zeroed
 void ht_table_free(void *p, size_t n_bytes);

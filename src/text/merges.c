@@ -65,7 +65,7 @@ static enum hearth_status fail_merge(const struct ht_gguf *g, uint64_t i, const 
                                      const char *what, struct hearth_error *err) {
     char quoted[HT_QUOTE_BYTES];
     return ht_fail(err, HEARTH_E_FORMAT, "%s: %s[%llu] is %s, %s", ht_gguf_name(g), key_merges,
-                   (unsigned long long)i, ht_text_quote(quoted, s->data, s->len), what);
+                   (unsigned long long)i, ht_quote(quoted, s->data, s->len), what);
 }
 
 static const char unknown[] = "two tokens whose joint is a token as well were expected";
@@ -136,10 +136,11 @@ static enum hearth_status read_merges(const struct ht_gguf *g, const struct ht_g
 enum hearth_status ht_merges_load(const struct ht_gguf *g, struct ht_tokenizer *t,
                                   struct hearth_error *err) {
     const struct ht_gguf_kv *kv = ht_gguf_find(g, key_merges);
+    char found[HT_GGUF_DESCRIBE_BYTES];
     if (!kv || kv->type != HT_GGUF_ARR || kv->arr_type != HT_GGUF_STR)
         return ht_fail(err, HEARTH_E_FORMAT,
                        "%s: metadata key %s is %s, an array of strings was expected",
-                       ht_gguf_name(g), key_merges, kv ? ht_gguf_type_name(kv->type) : "missing");
+                       ht_gguf_name(g), key_merges, kv ? ht_gguf_describe(kv, found) : "missing");
     if (kv->n > HT_PAIR_MAX || t->v.n > HT_PAIR_MAX)
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: %d tokens and %llu merges, at most %d of each were expected",

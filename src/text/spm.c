@@ -33,15 +33,14 @@ enum hearth_status ht_spm_load(const struct ht_gguf *g, struct ht_tokenizer *t,
                                struct hearth_error *err) {
     const struct ht_gguf_kv *kv = ht_gguf_find(g, key_scores);
     size_t n = (size_t)t->v.n;
+    char found[HT_GGUF_DESCRIBE_BYTES];
     if (!kv || kv->type != HT_GGUF_ARR || kv->n != n ||
         (kv->arr_type != HT_GGUF_F32 && kv->arr_type != HT_GGUF_F64))
-        return ht_fail(
-            err, HEARTH_E_FORMAT,
-            "%s: metadata key %s is %s of %llu, an array of %zu floats, one a token, was "
-            "expected",
-            ht_gguf_name(g), key_scores,
-            !kv ? "missing" : ht_gguf_type_name(kv->type == HT_GGUF_ARR ? kv->arr_type : kv->type),
-            kv ? (unsigned long long)kv->n : 0, n);
+        return ht_fail(err, HEARTH_E_FORMAT,
+                       "%s: metadata key %s is %s, an array of %zu floats, one a token, was "
+                       "expected",
+                       ht_gguf_name(g), key_scores, kv ? ht_gguf_describe(kv, found) : "missing",
+                       n);
     t->keys = ht_alloc(n * sizeof(*t->keys));
     if (!t->keys) return ht_fail_nomem(err, n * sizeof(*t->keys), "the scores of the tokens");
     for (size_t i = 0; i < n; i++) {

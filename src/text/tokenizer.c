@@ -115,7 +115,7 @@ static enum hearth_status load_bpe(const struct ht_gguf *g, struct ht_tokenizer 
     if (!t->pre) {
         ht_pre_list(known, sizeof(known));
         return ht_fail(err, HEARTH_E_UNSUPPORTED, "%s: metadata key %s is %s; known are %s",
-                       ht_gguf_name(g), key_pre, ht_text_quote(quoted, name.data, name.len), known);
+                       ht_gguf_name(g), key_pre, ht_quote(quoted, name.data, name.len), known);
     }
     t->ignore_merges = t->pre->ignore_merges;
     st = ht_merges_load(g, t, err);
@@ -152,9 +152,10 @@ static enum hearth_status load(const struct ht_gguf *g, struct ht_tokenizer *t,
     unsigned control = 1 << HT_TOKEN_CONTROL | 1 << HT_TOKEN_UNKNOWN, user = 1 << HT_TOKEN_USER;
     st = ht_special_init(&t->special, &t->v, control | user, err);
     if (!st) st = ht_special_init(&t->user, &t->v, user, err);
+    if (st) return ht_fail_in(err, st, "%s", ht_gguf_name(g));
     // merging by ids needs the bytes of tokens no more
-    if (!st && !spm && !t->ignore_merges) ht_vocab_drop_table(&t->v);
-    return st;
+    if (!spm && !t->ignore_merges) ht_vocab_drop_table(&t->v);
+    return HEARTH_OK;
 }
 
 enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, const struct hearth_log *log,
@@ -175,7 +176,7 @@ enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, const struct heart
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: metadata key %s is %s; known are gpt2 (byte-level BPE), llama "
                        "(SentencePiece BPE)",
-                       ht_gguf_name(g), key_model, ht_text_quote(quoted, model.data, model.len));
+                       ht_gguf_name(g), key_model, ht_quote(quoted, model.data, model.len));
     struct ht_tokenizer *t = ht_calloc(1, sizeof(*t));
     if (!t) return ht_fail_nomem(err, sizeof(*t), "a tokenizer");
     t->kind = spm ? HT_KIND_SPM : HT_KIND_BPE;

@@ -2,7 +2,6 @@
 // The vocabulary: every token as the bytes that it stands for, in one block, and a flat table from
 // bytes to ids. Invariant: off is ascending, and a slot's id is below n. Written by load alone.
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/checked.h"
 #include "base/mem.h"
@@ -22,30 +21,6 @@ void ht_table_free(void *p, size_t n_bytes) {
     } else {
         ht_free(p);
     }
-}
-
-const char *ht_text_quote(char out[HT_QUOTE_BYTES], const char *p, size_t n) {
-    size_t k = 0;
-    out[k++] = '"';
-    for (size_t i = 0; i < n;) {
-        if (k + 10 > HT_QUOTE_BYTES) { // room for one more, "..." and the end
-            k += (size_t)snprintf(out + k, 4, "...");
-            break;
-        }
-        size_t len = ht_utf8_char_len(p + i, n - i);
-        uint8_t b = (uint8_t)p[i];
-        if (len && !ht_utf8_is_control(p + i, len)) {
-            memcpy(out + k, p + i, len);
-            k += len;
-            i += len;
-        } else {
-            k += (size_t)snprintf(out + k, 5, "\\x%02x", b);
-            i++;
-        }
-    }
-    out[k++] = '"';
-    out[k] = 0;
-    return out;
 }
 
 // GPT-2's alphabet: the printable bytes of Latin-1 stand for themselves, the other 68 in order for
@@ -184,10 +159,11 @@ int32_t ht_vocab_find(const struct ht_vocab *v, const char *p, size_t n, unsigne
 static enum hearth_status check_arrays(const struct ht_gguf *g, const struct ht_gguf_kv **tokens,
                                        const struct ht_gguf_kv **types, struct hearth_error *err) {
     const struct ht_gguf_kv *k = ht_gguf_find(g, key_tokens), *ty = ht_gguf_find(g, key_types);
+    char found[HT_GGUF_DESCRIBE_BYTES];
     if (!k || k->type != HT_GGUF_ARR || k->arr_type != HT_GGUF_STR)
         return ht_fail(err, HEARTH_E_FORMAT,
                        "%s: metadata key %s is %s, an array of strings was expected",
-                       ht_gguf_name(g), key_tokens, k ? ht_gguf_type_name(k->type) : "missing");
+                       ht_gguf_name(g), key_tokens, k ? ht_gguf_describe(k, found) : "missing");
     if (k->n < 1 || k->n > INT32_MAX - 1 || k->n_bytes > UINT32_MAX)
         return ht_fail(
             err, HEARTH_E_FORMAT,
@@ -195,13 +171,11 @@ static enum hearth_status check_arrays(const struct ht_gguf *g, const struct ht_
             "bytes were expected",
             ht_gguf_name(g), key_tokens, (unsigned long long)k->n, (unsigned long long)k->n_bytes);
     if (ty && (ty->type != HT_GGUF_ARR || !ht_gguf_is_int(ty->arr_type) || ty->n != k->n))
-        return ht_fail(
-            err, HEARTH_E_FORMAT,
-            "%s: metadata key %s is %s of %llu, an array of %llu integers, one a token, was "
-            "expected",
-            ht_gguf_name(g), key_types,
-            ht_gguf_type_name(ty->type == HT_GGUF_ARR ? ty->arr_type : ty->type),
-            (unsigned long long)ty->n, (unsigned long long)k->n);
+        return ht_fail(err, HEARTH_E_FORMAT,
+                       "%s: metadata key %s is %s, an array of %llu integers, one a token, was "
+                       "expected",
+                       ht_gguf_name(g), key_types, ht_gguf_describe(ty, found),
+                       (unsigned long long)k->n);
     *tokens = k;
     *types = ty;
     return HEARTH_OK;
@@ -216,7 +190,7 @@ static enum hearth_status fail_byte_name(const struct ht_gguf *g, int32_t id,
     return ht_fail(err, HEARTH_E_FORMAT,
                    "%s: token %d is %s, but has the type of a byte; a name from <0x00> to <0xFF> "
                    "was expected",
-                   ht_gguf_name(g), id, ht_text_quote(quoted, s->data, s->len));
+                   ht_gguf_name(g), id, ht_quote(quoted, s->data, s->len));
 }
 
 // Whether some token has the type of a byte.

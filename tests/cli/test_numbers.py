@@ -135,8 +135,10 @@ class Eval(WithModel):
         with open(self.model, "rb") as a, open(copy, "wb") as b:
             b.write(a.read())
         os.symlink(copy, self.path("model"))
-        self.ok("eval", copy, "--tokens", "1,2,3", "--logits", self.path("model"))
-        self.assertEqual(os.path.getsize(copy), 3 * 260 * 4)
+        code, _, err = tiny.hearth("eval", copy, "--tokens", "1,2,3", "--logits", self.path("model"))
+        self.assertEqual(code, 2)
+        self.assertIn("is a model file, which they would replace", err)
+        self.assertEqual(os.path.getsize(copy), os.path.getsize(self.model))
         self.ok("eval", self.model, "--tokens", "1,2", "--logits", out)
         self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
 

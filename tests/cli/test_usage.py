@@ -204,6 +204,8 @@ class Refusals(unittest.TestCase):
             missing = os.path.join(folder, "missing.gguf")
             self.refuse(["inspect", missing], "no such file", 1)
             self.refuse(["quantize", missing, path, "--type", "F16"], "no such file", 1)
+            self.refuse(["quantize", whole, whole, "--type", "F16"], "another file to write than the one it reads")
+            self.refuse(["eval", whole, "--tokens", "1", "--compare", "/dev/zero"], "has more than 1040 bytes", 1)
             self.refuse(["tokenize", whole, "--ids", "@" + missing], "cannot be read", 1)
             self.refuse(["run", whole, "-f", "a\n\x1b[31m.txt"], r"a\x0a\x1b[31m.txt: cannot be read", 1)
             ids = os.path.join(folder, "ids")
@@ -225,7 +227,7 @@ class Refusals(unittest.TestCase):
             for command in (["eval", narrow, "--tokens", "1"], ["run", narrow, "-p", "x"], ["bench", narrow]):
                 self.refuse([*command, "--kv-type", "q8_0"],
                             "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16: i16, f16, bf16 or")
-            self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "1040 were expected", 1)
+            self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "has more than 1040 bytes", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
             odd = os.path.join(folder, "odd\033[2J.gguf")  # a name does nothing to a terminal
             os.symlink(whole, odd)
@@ -247,11 +249,11 @@ class Refusals(unittest.TestCase):
             text = os.path.join(folder, "text")
             with open(text, "w") as f:
                 f.write("some words " * 8)
-            for args, prints in ((["eval", path, "--tokens", "1"], "1 tokens of"), (["eval", path, "--tokens", "1,2,3"], "nan"),
-                                 (["eval", path, "--file", text, "--ctx", "16"], "")):
+            for args in (["eval", path, "--tokens", "1"], ["eval", path, "--tokens", "1,2,3"],
+                         ["eval", path, "--file", text, "--ctx", "16"]):
                 code, out, err = tiny.hearth(*args)
                 self.assertEqual(code, 1, args)
-                self.assertIn(prints, out.decode(), args)
+                self.assertNotIn("perplexity", out.decode(), args)
                 self.assertIn("a logit is no finite number", err, args)
             for args in (["run", path, "-p", "x"], [*bench, "--prompt", 4, "--generate", 0],
                          [*bench, "--prompt", 0, "--generate", 2]):

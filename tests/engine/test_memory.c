@@ -149,7 +149,7 @@ static void test_version_1(void **state) {
 static void test_this_machine(void **state) {
     (void)state;
     uint64_t n = ht_memory_available("/proc", "/sys/fs/cgroup");
-    assert_true(n > 1000000);
+    assert_true(n > 1000000 && n != UINT64_MAX); // nothing to be read: not on Linux
 }
 
 // ---- what is needed -----------------------------------------------------------------------------

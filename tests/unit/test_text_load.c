@@ -45,10 +45,10 @@ static void lengths(void **state) {
     (void)state;
     struct make *m = make_bpe("gpt-2");
     m->n_types_off = 1;
-    refused(m, HEARTH_E_FORMAT, "i32 of 255, an array of 256 integers");
+    refused(m, HEARTH_E_FORMAT, "arr[i32,255], an array of 256 integers");
     m = make_spm();
     m->n_scores_off = 2;
-    refused(m, HEARTH_E_FORMAT, "f32 of 257, an array of 259 floats");
+    refused(m, HEARTH_E_FORMAT, "arr[f32,257], an array of 259 floats");
 }
 
 // A vocabulary of SentencePiece with one long token of a type, from a file.
@@ -106,7 +106,7 @@ static void values(void **state) {
     refused(m, HEARTH_E_FORMAT, "scores[5]");
     m = make_spm();
     make_name(m, "<0x4>", 6);
-    refused(m, HEARTH_E_FORMAT, "\"<0x4>\", but has the type of a byte");
+    refused(m, HEARTH_E_FORMAT, "'<0x4>', but has the type of a byte");
 }
 
 static void merges(void **state) {
@@ -114,12 +114,12 @@ static void merges(void **state) {
     static const struct {
         const char *line, *part;
     } bad[] = {
-        {"ab", "merges[1] is \"ab\", two tokens with a space"},
+        {"ab", "merges[1] is 'ab', two tokens with a space"},
         {"a ", "two tokens with a space"},
         {" b", "two tokens with a space"},
         {"", "two tokens with a space"},
-        {"\xff\n c", "\"\\xff\\x0a c\""},
-        {"a c", "merges[1] is \"a c\", two tokens whose joint is a token"},
+        {"\xff\n c", "'\\xff\\x0a c'"},
+        {"a c", "merges[1] is 'a c', two tokens whose joint is a token"},
         {"zz a", "two tokens whose joint is a token"},
         {"a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "two tokens whose joint is a token"},
     };
@@ -179,10 +179,10 @@ static void ids(void **state) {
 static void kinds(void **state) {
     (void)state;
     struct make *m = make_bpe("gpt-5");
-    refused(m, HEARTH_E_UNSUPPORTED, "is \"gpt-5\"; known are gpt-2, ");
+    refused(m, HEARTH_E_UNSUPPORTED, "is 'gpt-5'; known are gpt-2, ");
     m = make_bpe("gpt-2");
     m->model = "rwkv";
-    refused(m, HEARTH_E_UNSUPPORTED, "is \"rwkv\"; known are gpt2 (byte-level BPE), llama");
+    refused(m, HEARTH_E_UNSUPPORTED, "is 'rwkv'; known are gpt2 (byte-level BPE), llama");
     m = make_spm();
     make_key(m, "tokenizer.ggml.remove_extra_whitespaces", HT_GGUF_BOOL, 1);
     refused(m, HEARTH_E_UNSUPPORTED, "remove_extra_whitespaces");
