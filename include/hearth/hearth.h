@@ -430,18 +430,17 @@ struct hearth_request_stats {
 HEARTH_API void hearth_request_get_stats(const hearth_request *r, struct hearth_request_stats *out);
 
 // One turn: one pass over one token of every running sequence and prompt chunks up to the budget;
-// callbacks are called from here. *n_active (or NULL): requests not yet finished. Allocates
-// nothing. A pass
-// that fails ends its requests with HEARTH_FINISH_ERROR and is no error of this call: see
-// hearth_request_error. E_STATE from within a callback, in a process forked from the engine's, and
-// after E_INTERNAL, which is for good.
+// callbacks are called from here. *n_active (may be NULL) receives the requests not yet finished.
+// Allocates nothing. A pass that fails ends its requests with HEARTH_FINISH_ERROR and is no error
+// of this call (hearth_request_error). E_STATE from within a callback, in a process forked from the
+// engine's, and for good after E_INTERNAL.
 HEARTH_TRY hearth_engine_step(hearth_engine *e, size_t *n_active, struct hearth_error *err);
 // Steps until no request is active.
 HEARTH_TRY hearth_engine_run(hearth_engine *e, struct hearth_error *err);
 
 struct hearth_engine_stats {
     uint64_t n_passes, n_tokens; // since creation, but for passes that a cancellation ended
-    uint64_t pass_ns;            // time inside the backend
+    uint64_t pass_ns;            // time inside the backend, of all
     uint32_t n_pages, n_pages_free;
 };
 HEARTH_API void hearth_engine_get_stats(const hearth_engine *e, struct hearth_engine_stats *out);
@@ -458,7 +457,7 @@ struct hearth_machine {
     int n_affinity;      // those that the calling thread may run on
     int n_cores;         // cores that these are: siblings of one core count once
     int n_fast;          // those worth waiting for, where cores differ: docs/base.md
-    int n_quota;         // CPU quota of the control groups, rounded up; 0: none
+    int n_quota;         // CPU quota of the control groups, rounded down; 0: none
     char huge_pages[16]; // "always", "madvise" or "never"; "" where the system does not say
     // Bytes; 0: not known. The limit is the smallest that a control group sets; 0: none.
     uint64_t memory_total, memory_available, memory_limit;
@@ -500,12 +499,13 @@ struct hearth_ceilings {
     // machine) or is of a slower kind; others wait for its thread at every step.
     double slowest_thread;
 };
-// Measures them: about 7 * budget_ms milliseconds (1 to 10000 each) and what it takes to fill 64 MB
-// or four times the second- and third-level caches at least, longest the first time; for that time
-// a buffer of 256 MB or eight times those caches, at most 2 GB or twice them, and a quarter of the
-// memory that is available. Of the options those of backend, level, threads and mask count. Other
-// programs that run now lower the numbers. E_UNSUPPORTED on a backend that has no ceilings, E_NOMEM
-// where that quarter is below 64 MB.
+// Measures them with threads of its own, in about 7 * budget_ms milliseconds (1 to 10000) and the
+// time to fill at least 64 MB, or four times the second- and third-level caches, which is longest
+// the first time. The buffer that is read has 256 MB or eight times those caches, whichever is
+// more; at most 2 GB or twice those caches, and a quarter of the memory that is available; it is
+// freed again. Of the options those of backend, level, threads and mask count. Other programs that
+// run meanwhile lower the numbers. E_UNSUPPORTED: the backend has no ceilings; E_NOMEM: that
+// quarter is below 64 MB.
 HEARTH_TRY hearth_ceilings_measure(const struct hearth_engine_options *o, uint32_t budget_ms,
                                    struct hearth_ceilings *out, struct hearth_error *err);
 

@@ -152,8 +152,8 @@ struct ht_step {
     } u;
 };
 
-// Built by the model, immutable afterwards; every pointer lives in the builder's arena or the
-// mapping.
+// Built by the model, immutable afterwards. The four tables are the model's, on the heap; names and
+// frequencies lie in its arena, weights in the mapping.
 struct ht_plan {
     const struct ht_tensor *tensors;
     const struct ht_weight *weights;

@@ -311,11 +311,11 @@ static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err
     struct ht_float_env kept = ht_float_enter(); // not for callbacks: they have the host's
     enum hearth_status status = e->ops->execute(e->prepared, &e->batch, &logits, &error);
     ht_float_leave(kept);
+    e->stats.pass_ns += ht_now_ns() - begin_ns;
     if (status == HEARTH_E_CANCELLED) {
         end_cancelled(e);
         return HEARTH_OK;
     }
-    e->stats.pass_ns += ht_now_ns() - begin_ns;
     e->stats.n_passes++;
     e->stats.n_tokens += e->batch.n_tokens;
     if (status) {

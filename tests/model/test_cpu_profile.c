@@ -61,6 +61,22 @@ static void run(struct fixture *f, uint32_t n_outputs, float *logits) {
     memcpy(logits + (size_t)n_outputs * f->plan->n_vocab, got, f->plan->n_vocab * sizeof *logits);
 }
 
+static bool nobody_wants(void *arg) {
+    (void)arg;
+    return true;
+}
+
+// A pass of one token that ends at its first barrier.
+static void call_off(struct fixture *f) {
+    uint32_t zero = 0, page = 0;
+    int32_t token = 7;
+    struct ht_batch_seq s = {&page, 1};
+    struct ht_batch b = {1, &token, &zero, &zero, 1, &s, 1, &zero, nobody_wants, NULL};
+    struct hearth_error err;
+    const float *got;
+    assert_int_equal(ht_backend_cpu.execute(f->p, &b, &got, &err), HEARTH_E_CANCELLED);
+}
+
 static struct hearth_step_kind kind_named(const struct fixture *f, const char *name,
                                           const char *role) {
     struct hearth_step_kind k;
@@ -90,6 +106,7 @@ static void test_work(void **state) {
     fixture_open(&f, "qwen3", 2);
     assert_int_equal(ht_backend_cpu.profile(f.p, HEARTH_PROFILE_WORK, &err), HEARTH_OK);
     float *logits = malloc(4 * f.plan->n_vocab * sizeof *logits);
+    call_off(&f); // counts nothing
     run(&f, 2, logits);
     const struct ht_plan *p = f.plan;
     double first = N_TOKENS + 1, last = 2 + 1; // rows of the layers

@@ -144,24 +144,35 @@ static void find_next(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     }
 }
 
-// Reads the whole pages of a tile, all heads of the task, so that the kernels find them in L2. In a
-// long context they are one run from tile to tile, which plain loads read as fast as the memory is;
-// what kernels ask for comes at half of that (docs/cpu.md, "Attention").
+// Reads the pages of a tile, all heads of the task, so that the kernels find them in L2: plain
+// loads of long runs come as fast as the memory is, what kernels ask for at half of that
+// (docs/cpu.md, "Attention"). Of a last page that is not full, the lines that hold something of its
+// n positions.
 static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, struct work *w,
                       uint32_t base) {
     uint32_t end = min_u32(w->hi[w->n_rows - 1], base + HT_TILE);
     for (; base + HT_PAGE_TOKENS <= end; base += HT_PAGE_TOKENS)
         ht_read_lines(page_of(p, s, w->task, 0, base), w->task.n_kv * p->c->kv_head_bytes);
+    uint32_t n = end > base ? end - base : 0, g = n / HT_LANES, k = n % HT_LANES;
+    size_t row = s->head_dim * (size_t)ht_kv_code_bytes(p->c->limits.kv_type);
+    size_t k_bytes = HT_LANES * p->c->kv_row_bytes;
+    if (k && !p->c->k_rows) k = HT_LANES; // each line of a group in columns has some of every one
+    for (uint32_t kv = 0; n > 0 && kv < w->task.n_kv; kv++) {
+        const uint8_t *at = page_of(p, s, w->task, kv, base);
+        ht_read_lines(at, g * k_bytes + k * row);
+        ht_read_lines(at + HT_PAGE_GROUPS * k_bytes, (n + 1) / 2 * 2 * row);
+    }
 }
 
 // Whether a task is worth that: one token that sees many positions, long runs, and few tokens in
 // all, as linear steps of more ask for a part of what it would read (set_later).
 static bool reads_runs(const struct ht_prepared *p, const struct ht_cpu_step *s,
                        struct ht_attn_task task) {
-    enum { POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a page
-    uint32_t pos = task.tile->pos;
-    return ht_cpu_n_queries(p, s) <= p->backend->read_queries && task.tile->n_tokens == 1 &&
-           task.n_kv == p->c->kv_together && pos - ht_attn_first_seen(s, pos) >= POSITIONS &&
+    enum { POSITIONS = 256, RUN_BYTES = 1 << 16 }; // of a single query; of a page
+    uint32_t pos = task.tile->pos, n = ht_cpu_n_queries(p, s);
+    uint32_t least = n == 1 ? POSITIONS : p->backend->read_positions;
+    return n <= p->backend->read_queries && task.tile->n_tokens == 1 &&
+           task.n_kv == p->c->kv_together && pos - ht_attn_first_seen(s, pos) >= least &&
            task.n_kv * p->c->kv_head_bytes >= RUN_BYTES;
 }
 

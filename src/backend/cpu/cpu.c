@@ -45,7 +45,8 @@ static enum hearth_status cpu_open(const struct ht_backend_options *o, struct ht
     b->level = level;
     ht_vec_kernels_init(&b->vec, level);
     b->linear = ht_linear_kernels_get((int)level);
-    b->read_queries = ht_cpu_wide_units() ? 8 : ht_cpu_amd_512() ? 2 : 0; // measured: docs/cpu.md
+    b->read_queries = ht_cpu_wide_units() ? 16 : ht_cpu_amd_512() ? 2 : 0; // measured: docs/cpu.md
+    b->read_positions = ht_cpu_wide_units() ? 96 : 256;
     int n = ht_team_size(b->team);
     snprintf(b->text, sizeof b->text, "cpu %s, %d thread%s%s%.64s", ht_cpu_level_name(level), n,
              n == 1 ? "" : "s", o->cpu_mask ? ", CPU mask " : "", o->cpu_mask ? o->cpu_mask : "");
@@ -325,7 +326,7 @@ static enum hearth_status cpu_execute(struct ht_prepared *p, const struct ht_bat
     else
         ht_team_run(p->backend->team, run_plan, p);
     p->batch = NULL;
-    if (atomic_load_explicit(&p->unwanted_at, memory_order_relaxed) < UINT32_MAX)
+    if (ht_cpu_was_unwanted(p))
         return ht_fail(err, HEARTH_E_CANCELLED, "nobody wanted the pass any more");
     if (tries) ht_cpu_trial_end(&p->later, ht_now_ns() - begin_ns);
     *logits = ht_cpu_f32(p, p->c->logits, 0);

@@ -144,9 +144,9 @@ struct ht_backend {
     enum ht_cpu_level level;
     struct ht_vec_kernels vec;
     const struct ht_linear_kernels *linear;
-    // Attention of long contexts reads keys and values before it uses them, up to so many queries;
-    // more, or 0: it asks for them.
-    uint32_t read_queries;
+    // Attention of several queries, each of a context of so many positions at least, reads keys and
+    // values before it uses them, up to so many queries; of more, or where that is 0, it asks.
+    uint32_t read_positions, read_queries;
     struct ht_team *team;
     char text[128];
 };
@@ -321,6 +321,9 @@ static inline struct ht_cpu_head ht_cpu_head_at(const struct ht_prepared *p, uin
 
 // cpu.c. The barrier in front of step i, by every thread; false: the batch ends here.
 bool ht_cpu_meet(struct ht_prepared *p, uint32_t i, int thread);
+static inline bool ht_cpu_was_unwanted(const struct ht_prepared *p) {
+    return atomic_load_explicit(&p->unwanted_at, memory_order_relaxed) < UINT32_MAX;
+}
 void ht_cpu_run_step(struct ht_prepared *p, const struct ht_cpu_step *s, int thread); // exec.c
 void ht_cpu_run_linear(struct ht_prepared *p, const struct ht_cpu_step *s, int thread);
 // Bytes of the thread's memory that a linear step of n_linear outputs with `prep` works in, and one

@@ -241,10 +241,11 @@ static void run_timed(void *arg, int thread, int n_threads) {
 
 void ht_cpu_profile_run(struct ht_prepared *p, ht_team_fn run_plan) {
     struct ht_cpu_profile *f = p->profile;
-    if (f->mode != HEARTH_PROFILE_OFF) count(p);
     uint64_t begin = ht_now_ns();
     ht_team_run(p->backend->team, f->mode == HEARTH_PROFILE_STEPS ? run_timed : run_plan, p);
     f->wall_ns += ht_now_ns() - begin;
+    // Of a pass that nobody wanted the time stays, the work is not known.
+    if (f->mode != HEARTH_PROFILE_OFF && !ht_cpu_was_unwanted(p)) count(p);
 }
 
 static uint64_t mean_ns(const struct ht_prepared *p, size_t kind) {
