@@ -11,7 +11,7 @@
 
 #define AT(field) offsetof(struct args, field)
 
-enum { CEILING_MS = 100 }; // for each of seven measurements: a command to be had at once
+enum { CEILING_MS = 60 }; // for each of seven measurements: a command to be had at once
 
 static const struct option doctor_options[] = {
     {"--json", NULL, NULL, OPTION_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON object"},

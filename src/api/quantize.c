@@ -73,8 +73,9 @@ static bool is_no_weight(const struct ht_format_info *f) {
 // The format that tensor t gets. Matrices of weights (and stacks of them, one an expert) whose rows
 // are whole blocks take the new one. Vectors stay F32, stacks of them too (biases of experts, norms
 // of heads), as do the tables whose small errors would be large ones later: positions, kinds of
-// tokens, and the router that picks experts. So does, of architectures that ours does not run yet
-// may copy, what llama.cpp has no other kernels for or leaves as it is (llama-quant.cpp has names).
+// tokens, and the router that picks experts. So do, in files of architectures that are not run here
+// yet, the tensors that llama.cpp has no other kernels for or leaves as they are (llama-quant.cpp
+// has their names).
 static enum ht_format format_for(const struct ht_gguf_tensor *t, enum ht_format wanted) {
     static const char *const kept[] = {"_norm.weight",
                                        "position_embd.weight",

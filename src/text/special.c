@@ -60,8 +60,8 @@ void ht_special_deinit(struct ht_special_set *s) {
     ht_free(s->ids);
 }
 
-// First of [lo, hi) whose byte `depth` is at least `byte` (above: greater). All of them are longer
-// than depth and agree before it.
+// First of [lo, hi) whose byte `depth` is at least `byte`. All of them are longer than depth and
+// agree before it.
 static uint32_t bound(const struct ht_special_set *s, const struct ht_vocab *v, uint32_t lo,
                       uint32_t hi, size_t depth, unsigned byte) {
     while (lo < hi) {
@@ -105,8 +105,19 @@ int32_t ht_special_find(const struct ht_special_set *s, const struct ht_vocab *v
     return -1;
 }
 
-// Names that models give to the token at the end of a turn, a message or a document.
+// Names that models give to the token at the end of a turn, a message or a document. The first ones
+// stand around files that are filled in: a prompt may have them as plain text, so user-defined ones
+// stay so, where the others become control tokens, which a plain text cannot forge.
+enum { N_FILE_NAMES = 8 };
 static const char *const end_names[] = {
+    "<|fim_pad|>",
+    "<fim_pad>",
+    "<fim-pad>",
+    "<|repo_name|>",
+    "<|fim_repo|>",
+    "<fim-repo>",
+    "<reponame>",
+    "<|file_sep|>",
     "</s>",
     "<eos>",
     "<|eos|>",
@@ -120,14 +131,6 @@ static const char *const end_names[] = {
     "<|end|>",
     "<|return|>",
     "<|call|>",
-    "<|fim_pad|>", // and what else stands around files that are filled in
-    "<fim_pad>",
-    "<fim-pad>",
-    "<|repo_name|>",
-    "<|fim_repo|>",
-    "<fim-repo>",
-    "<reponame>",
-    "<|file_sep|>",
     "<|end_of_turn|>",
     "<|END_OF_TURN_TOKEN|>",
     "<end_of_turn>",
@@ -154,6 +157,7 @@ void ht_special_mark_ends(struct ht_vocab *v) {
     for (size_t i = 0; i < sizeof(end_names) / sizeof(*end_names); i++) {
         int32_t id = find_name(v, end_names[i]);
         if (id < 0 || (harmony && !strcmp(end_names[i], "<|end|>"))) continue;
-        v->flags[id] = HT_TOKEN_CONTROL | HT_FLAG_END;
+        bool stays = i < N_FILE_NAMES && ht_vocab_type(v, id) == HT_TOKEN_USER;
+        v->flags[id] = (stays ? HT_TOKEN_USER : HT_TOKEN_CONTROL) | HT_FLAG_END;
     }
 }

@@ -47,8 +47,8 @@ HT_MUST_CHECK enum hearth_status ht_encoder_run(struct ht_encoder *e, const char
                                                 size_t n_bytes, unsigned flags, const int32_t **ids,
                                                 size_t *n_ids, struct hearth_error *err);
 
-// Incremental detokenizer, embedded by value: no heap. Holds back an incomplete UTF-8 character (at
-// most 3 bytes).
+// Incremental detokenizer, embedded by value, with one heap block that it takes at init. Holds back
+// an incomplete UTF-8 character (at most 3 bytes).
 struct ht_detok {
     const struct ht_tokenizer *t;
     bool show_special;

@@ -318,6 +318,31 @@ static void end_names(void **state) {
     make_free(m);
 }
 
+// User-defined tokens are read from plain text, as prompts of files to fill in have them; but none
+// that ends a message, which a text could forge.
+static void plain_ends(void **state) {
+    (void)state;
+    static const char text[] = "<|repo_name|><|im_end|><|file_sep|>";
+    struct make *m = make_bpe("gpt-2");
+    struct ht_tokenizer *t = NULL;
+    struct hearth_tokens ids = {0};
+    int32_t repo = make_name(m, "<|repo_name|>", 4);
+    int32_t end = make_name(m, "<|im_end|>", 4);
+    int32_t file = make_name(m, "<|file_sep|>", 3);
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    assert_true(ht_tokenizer_is_end(t, repo) && ht_tokenizer_is_end(t, end));
+    assert_int_equal(ht_encode(t, text, sizeof text - 1, 0, &ids, NULL), HEARTH_OK);
+    assert_true(ids.n > 3 && ids.ids[0] == repo);
+    for (size_t i = 1; i < ids.n; i++) assert_true(ids.ids[i] != end && ids.ids[i] != file);
+    ht_free(ids.ids);
+    assert_int_equal(ht_encode(t, text, sizeof text - 1, HEARTH_ENCODE_SPECIAL, &ids, NULL),
+                     HEARTH_OK);
+    assert_true(ids.n == 3 && ids.ids[0] == repo && ids.ids[1] == end && ids.ids[2] == file);
+    ht_free(ids.ids);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
 static enum hearth_status use(struct make *m, struct hearth_error *err) {
     static char text[4096];
     struct ht_tokenizer *t = NULL;
@@ -472,11 +497,13 @@ static void no_heap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing),       cmocka_unit_test(lengths), cmocka_unit_test(long_tokens),
-        cmocka_unit_test(values),        cmocka_unit_test(merges),  cmocka_unit_test(ids),
-        cmocka_unit_test(kinds),         cmocka_unit_test(ends),    cmocka_unit_test(no_memory),
-        cmocka_unit_test(changed_bytes), cmocka_unit_test(no_heap), cmocka_unit_test(warning),
-        cmocka_unit_test(end_names),
+        cmocka_unit_test(missing),     cmocka_unit_test(lengths),
+        cmocka_unit_test(long_tokens), cmocka_unit_test(values),
+        cmocka_unit_test(merges),      cmocka_unit_test(ids),
+        cmocka_unit_test(kinds),       cmocka_unit_test(ends),
+        cmocka_unit_test(no_memory),   cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(no_heap),     cmocka_unit_test(warning),
+        cmocka_unit_test(end_names),   cmocka_unit_test(plain_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,26 @@ static void random_texts(void **state) {
     }
 }
 
+// U+11A7 is where the trailing consonants of Hangul are counted from, and none itself (the Unicode
+// Standard, section 3.12): it joins nothing. utf8proc 2.8 loses it.
+static void hangul_base(void **state) {
+    (void)state;
+    static const char *const texts[][2] = {
+        {"\xea\xb0\x80\xe1\x86\xa7x", "\xea\xb0\x80\xe1\x86\xa7x"},
+        {"\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa7", "\xea\xb0\x80\xe1\x86\xa7"},
+        {"\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa7\xcc\x81", "\xea\xb0\x80\xe1\x86\xa7\xcc\x81"},
+        {"\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xea\xb0\x81"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *out;
+        size_t n_out;
+        assert_int_equal(ht_normalize(&encoder, texts[i][0], strlen(texts[i][0]), &out, &n_out),
+                         HEARTH_OK);
+        assert_int_equal(n_out, strlen(texts[i][1]));
+        assert_memory_equal(out, texts[i][1], n_out);
+    }
+}
+
 // Text in NFC is not copied; a million marks out of order take no quadratic time.
 static void fast(void **state) {
     (void)state;
@@ -136,9 +156,8 @@ static int done(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stable),
-        cmocka_unit_test(all_characters),
-        cmocka_unit_test(random_texts),
+        cmocka_unit_test(stable),       cmocka_unit_test(all_characters),
+        cmocka_unit_test(random_texts), cmocka_unit_test(hangul_base),
         cmocka_unit_test(fast),
     };
     return cmocka_run_group_tests(tests, NULL, done);
