@@ -242,7 +242,7 @@ const struct command command_doctor = {
     .text = "Prints the processor and its level, the threads that a run would take and why, huge "
             "pages, memory, the libraries that are in, and what this machine reads and multiplies "
             "in a second. Then runs every kernel of every level that works here against the plain "
-            "one, and says which differ. Takes some two seconds, more where the system gives "
+            "one, and says which differ. Takes one to two seconds, more where the system gives "
             "memory slowly. Exits with 0 only if all is well.",
     .groups = doctor_groups,
     .n_groups = sizeof(doctor_groups) / sizeof(doctor_groups[0]),

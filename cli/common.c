@@ -96,7 +96,8 @@ static int read_stream(FILE *f, const char *name, size_t most, struct text *out)
     size_t cap = 0;
     do {
         size_t more = cap ? cap * 2 : 1 << 16;
-        if (t.n > most) { // /dev/zero has no end
+        if (more > most + 2) more = most + 2; // one byte too many, and the 0
+        if (t.n > most) {                     // /dev/zero has no end
             free(t.data);
             return fail("%s: has more than %zu bytes", name, most);
         }

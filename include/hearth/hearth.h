@@ -392,9 +392,9 @@ struct hearth_request_options {
     size_t n_stop;
     uint32_t prompt_chunk; // prompt tokens a pass at most; default 0: the engine's budget decides
     hearth_event_fn on_event;
-    hearth_logits_fn on_logits; // asks for the logits of every position (n_logits at a time);
+    hearth_logits_fn on_logits; // asks for the logits of positions (n_logits at a time);
                                 // default NULL
-    uint32_t logits_from;       // of positions from this one on: those before cost none; default 0
+    uint32_t logits_from;       // of on_logits: the first position; default 0, all
     void *user;
 };
 HEARTH_API void hearth_request_options_default(struct hearth_request_options *o);
@@ -457,7 +457,7 @@ struct hearth_machine {
     int n_affinity;      // those that the calling thread may run on
     int n_cores;         // cores that these are: siblings of one core count once
     int n_fast;          // those worth waiting for, where cores differ: docs/base.md
-    int n_quota;         // CPU quota of the control groups, rounded down; 0: none
+    int n_quota;         // CPU quota of the control groups, rounded down to 1 at least; 0: none
     char huge_pages[16]; // "always", "madvise" or "never"; "" where the system does not say
     // Bytes; 0: not known. The limit is the smallest that a control group sets; 0: none.
     uint64_t memory_total, memory_available, memory_limit;

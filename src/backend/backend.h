@@ -226,8 +226,8 @@ struct ht_batch {
     const struct ht_batch_seq *seqs;
     uint32_t n_outputs;      // 0..max_outputs
     const uint32_t *outputs; // rising token rows whose logits are wanted
-    // Asked of the calling thread while the batch runs, some times a layer: true where nobody wants
-    // its results any more; execute may then return E_CANCELLED before its end. NULL: wanted.
+    // Called on the calling thread while the batch runs, some times a layer: true where nobody
+    // wants its results any more; execute may then return E_CANCELLED before its end. NULL: wanted.
     bool (*unwanted)(void *arg);
     void *unwanted_arg;
 };

@@ -8,9 +8,10 @@
 
 #include "base/status.h"
 
-// The smallest CPU quota along the way from the process's group up to the root, rounded up to whole
-// cores; 0 if none is set. `groups` is the text of /proc/self/cgroup ("0::/a/b" for version 2,
-// "4:cpu,cpuacct:/a/b" for version 1), `root` the folder where the hierarchies are mounted.
+// The smallest CPU quota along the way from the process's group up to the root, rounded down to
+// whole cores, 1 at least; 0 if none is set. `groups` is the text of /proc/self/cgroup ("0::/a/b"
+// for version 2, "4:cpu,cpuacct:/a/b" for version 1), `root` the folder where the hierarchies are
+// mounted.
 int ht_cpus_quota(const char *root, const char *groups);
 
 // The cores that the allowed CPUs are, siblings counted once, and the fast ones among them, from

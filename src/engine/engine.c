@@ -261,9 +261,7 @@ bool ht_engine_step_kind(const struct hearth_engine *e, size_t i, struct hearth_
 
 // ---- the turn -----------------------------------------------------------------------------------
 
-// Looks at all of them only where one was: there may be very many that wait, or have ended.
 static void end_cancelled(struct hearth_engine *e) {
-    if (!atomic_exchange_explicit(&e->some_cancelled, false, memory_order_acquire)) return;
     for (struct hearth_request *r = e->all; r; r = r->next)
         if (r->state != HT_FINISHED && atomic_load_explicit(&r->cancelled, memory_order_relaxed))
             ht_deliver_end(e, r, HEARTH_FINISH_CANCELLED);
@@ -300,7 +298,8 @@ static bool unwanted(void *engine) {
 static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err) {
     struct hearth_error error = {.status = HEARTH_OK};
     const float *logits = NULL;
-    end_cancelled(e);
+    // All are looked at only where one was: there may be very many that wait, or have ended.
+    if (atomic_exchange_explicit(&e->some_cancelled, false, memory_order_acquire)) end_cancelled(e);
     ht_schedule(e);
     if (e->batch.n_tokens == 0) return HEARTH_OK;
     e->batch.unwanted = unwanted;
@@ -313,7 +312,7 @@ static enum hearth_status turn(struct hearth_engine *e, struct hearth_error *err
     ht_float_leave(kept);
     e->stats.pass_ns += ht_now_ns() - begin_ns;
     if (status == HEARTH_E_CANCELLED) {
-        end_cancelled(e);
+        end_cancelled(e); // whether some_cancelled, which is set last, has been seen or not
         return HEARTH_OK;
     }
     e->stats.n_passes++;

@@ -84,7 +84,6 @@ const struct ht_gguf_tensor *ht_gguf_find_tensor(const struct ht_gguf *g, const 
     return i < 0 ? NULL : &g->tensors[i];
 }
 
-// A u64 past INT64_MAX wraps; ht_gguf_part_get_u32 looks at the type before it trusts the sign.
 uint64_t ht_gguf_bits_at(const struct ht_gguf_kv *kv, uint64_t i) {
     uint32_t n = types[kv->arr_type].n_bytes;
     uint64_t v = 0;
@@ -98,7 +97,7 @@ int64_t ht_gguf_int_at(const struct ht_gguf_kv *kv, uint64_t i) {
     case HT_GGUF_I8: return (int8_t)v;
     case HT_GGUF_I16: return (int16_t)v;
     case HT_GGUF_I32: return (int32_t)v;
-    case HT_GGUF_U64: return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+    case HT_GGUF_U64: return v > INT64_MAX && v < UINT64_MAX ? INT64_MAX : (int64_t)v;
     default: return (int64_t)v;
     }
 }
@@ -158,7 +157,7 @@ enum hearth_status ht_gguf_part_get_u32(const struct gguf_part *part, const char
     if (s || !kv) return s;
     if (!ht_gguf_is_int(kv->type)) return fail_type(kv, "an integer", err);
     int64_t v = ht_gguf_int_at(kv, 0);
-    if (kv->type == HT_GGUF_U64 && v > UINT32_MAX) {
+    if (kv->type == HT_GGUF_U64 && (v < 0 || v > UINT32_MAX)) {
         return ht_fail(err, HEARTH_E_FORMAT,
                        "metadata key %s is %" PRIu64 ", at most 4294967295 was expected", key,
                        ht_gguf_bits_at(kv, 0));

@@ -132,7 +132,7 @@ static enum hearth_status execute(struct ht_prepared *p, const struct ht_batch *
     enum hearth_status status = ht_batch_check(&fake_plan, &p->limits, b, err);
     if (status) return ht_fail_in(err, HEARTH_E_INTERNAL, "batch check");
     if (fake_control.look) fake_control.look(fake_control.user, b);
-    if (b->unwanted(b->unwanted_arg))
+    if (b->unwanted && b->unwanted(b->unwanted_arg))
         return ht_fail(err, HEARTH_E_CANCELLED, "the fake was asked to end");
     uint64_t pass = ++fake_control.n_passes;
     if (pass == fake_control.fail_at)

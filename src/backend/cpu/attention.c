@@ -159,8 +159,11 @@ static void read_tile(const struct ht_prepared *p, const struct ht_cpu_step *s, 
     if (k && !p->c->k_rows) k = HT_LANES; // each line of a group in columns has some of every one
     for (uint32_t kv = 0; n > 0 && kv < w->task.n_kv; kv++) {
         const uint8_t *at = page_of(p, s, w->task, kv, base);
+        const uint8_t *v = at + HT_PAGE_GROUPS * k_bytes;
         ht_read_lines(at, g * k_bytes + k * row);
-        ht_read_lines(at + HT_PAGE_GROUPS * k_bytes, (n + 1) / 2 * 2 * row);
+        if (k) ht_read_lines(at + g * k_bytes + HT_LANES * row, k_bytes - HT_LANES * row); // steps
+        ht_read_lines(v, (n + 1) / 2 * 2 * row); // i16 has two positions a line
+        ht_read_lines(v + HT_PAGE_TOKENS * row, HT_PAGE_TOKENS * (p->c->kv_row_bytes - row));
     }
 }
 

@@ -144,8 +144,8 @@ struct ht_backend {
     enum ht_cpu_level level;
     struct ht_vec_kernels vec;
     const struct ht_linear_kernels *linear;
-    // Attention of several queries, each of a context of so many positions at least, reads keys and
-    // values before it uses them, up to so many queries; of more, or where that is 0, it asks.
+    // Attention reads keys and values before it uses them where a pass has so many queries at most
+    // (0: never), each behind so many positions at least (a single one: attention.c); else it asks.
     uint32_t read_positions, read_queries;
     struct ht_team *team;
     char text[128];
