@@ -32,8 +32,9 @@ struct signal_word {
 };
 
 struct worker {
-    struct ht_team *team;
-    pthread_t thread;
+    _Alignas(64) struct ht_team *team;
+    pthread_t thread; // of thread 0, the caller, nothing
+    uint64_t spin_ns; // how long it spins before it sleeps
     int index;
 };
 
@@ -47,7 +48,7 @@ struct ht_team {
     int n_threads;
     int driver_cpu;          // that thread 0 runs on; -1: any
     pid_t process;           // that has the threads; one forked from it has none
-    struct worker workers[]; // n_threads - 1: thread 0 is the caller
+    struct worker workers[]; // n_threads
 };
 
 static void relax(void) {
@@ -76,17 +77,28 @@ static void futex_wake_all(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-// The time that waiting threads spin. With a CPU for each, long enough to bridge the uneven ends
+// The time that a waiting thread spins. With a CPU for each, long enough to bridge the uneven ends
 // of a step and the sampling between two passes; with more threads than CPUs, the one waited for
-// may need this one, so hardly at all.
-static uint64_t spin_time(const struct ht_team *t) {
-    return t->crowded ? 1000 : 200000;
+// may need this one, so hardly at all. Where other programs want CPUs, that is so for as long as
+// they do: a thread that spun at a barrier in vain spins half as long at the next ones, one that
+// did not a quarter longer.
+#define SPIN_MOST_NS    200000
+#define SPIN_LEAST_NS   3000
+#define SPIN_CROWDED_NS 1000
+
+static void learn(const struct ht_team *t, struct worker *w, bool spun_in_vain) {
+    if (t->crowded) return;
+    uint64_t ns = spun_in_vain ? w->spin_ns / 2 : w->spin_ns + w->spin_ns / 4;
+    if (ns > SPIN_MOST_NS) ns = SPIN_MOST_NS;
+    if (ns < SPIN_LEAST_NS) ns = SPIN_LEAST_NS;
+    if (ns != w->spin_ns) w->spin_ns = ns;
 }
 
-static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
+// Whether spinning was enough.
+static bool wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
     uint64_t start = 0;
     for (unsigned i = 1;; i++) {
-        if (atomic_load_explicit(&w->value, memory_order_acquire) != seen) return;
+        if (atomic_load_explicit(&w->value, memory_order_acquire) != seen) return true;
         relax();
         if (i % 64 != 0) continue; // the clock costs as much as many looks
         uint64_t now = ht_now_ns();
@@ -96,6 +108,7 @@ static void wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
     atomic_fetch_add(&w->n_sleepers, 1);
     while (atomic_load(&w->value) == seen) futex_wait(&w->value, seen);
     atomic_fetch_sub(&w->n_sleepers, 1);
+    return false;
 }
 
 static void move_on(struct signal_word *w) {
@@ -104,7 +117,6 @@ static void move_on(struct signal_word *w) {
 }
 
 void ht_team_barrier(struct ht_team *t, int thread) {
-    (void)thread;
     uint32_t n = (uint32_t)t->n_threads;
     if (n == 1) return;
     // Read before arriving: the round cannot end without this thread.
@@ -113,7 +125,8 @@ void ht_team_barrier(struct ht_team *t, int thread) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed); // ordered by the round below
         move_on(&t->round);
     } else {
-        wait_past(&t->round, round, spin_time(t));
+        struct worker *w = &t->workers[thread];
+        learn(t, w, !wait_past(&t->round, round, w->spin_ns));
     }
 }
 
@@ -122,7 +135,7 @@ static void *worker_main(void *arg) {
     struct ht_team *t = w->team;
     (void)ht_float_enter(); // for good: its settings would be those of whoever created the team
     for (uint32_t epoch = 0;; epoch++) {
-        wait_past(&t->epoch, epoch, spin_time(t));
+        (void)wait_past(&t->epoch, epoch, w->spin_ns); // the caller's business may be long
         if (!t->fn) return NULL;
         t->fn(t->arg, w->index, t->n_threads);
         ht_team_barrier(t, w->index);
@@ -158,12 +171,12 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg) {
     if (bound) pthread_setaffinity_np(pthread_self(), sizeof before, &before);
 }
 
-// Sends n_workers threads home and waits for them.
-static void dismiss(struct ht_team *t, int n_workers) {
+// Sends the threads 1 to n - 1 home and waits for them.
+static void dismiss(struct ht_team *t, int n) {
     if (t->process != getpid()) return;
     t->fn = NULL;
     move_on(&t->epoch);
-    for (int i = 0; i < n_workers; i++) pthread_join(t->workers[i].thread, NULL);
+    for (int i = 1; i < n; i++) pthread_join(t->workers[i].thread, NULL);
 }
 
 // With a stack of its own size: by default each takes what the shell's limit says, often 8 MB of
@@ -182,7 +195,6 @@ static int create_thread(struct worker *w) {
 
 static int start_worker(struct ht_team *t, int i, const int *cpus) {
     struct worker *w = &t->workers[i];
-    *w = (struct worker){.team = t, .index = i + 1};
     int code = create_thread(w);
     if (code == 0 && cpus) bind_to(w->thread, cpus[w->index]); // was possible for the caller
     if (code == 0) {
@@ -208,6 +220,9 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     t->crowded = !cpus && n > ht_team_usable_cpus();
     t->driver_cpu = -1;
     t->process = getpid();
+    for (int i = 0; i < n; i++)
+        t->workers[i] = (struct worker){
+            .team = t, .index = i, .spin_ns = t->crowded ? SPIN_CROWDED_NS : SPIN_MOST_NS};
     // Signals are the application's own: they go to its threads, never to these, but for those that
     // a thread's own instructions raise.
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -215,15 +230,15 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     sigfillset(&all);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int n_started = 0, code = 0;
-    while (n_started < n - 1 && (code = start_worker(t, n_started, cpus)) == 0) n_started++;
+    int n_there = 1, code = 0; // the caller
+    while (n_there < n && (code = start_worker(t, n_there, cpus)) == 0) n_there++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
-        dismiss(t, n_started);
+        dismiss(t, n_there);
         ht_free(t);
         char text[128];
-        return ht_fail(err, HEARTH_E_LIMIT, "thread %d of %d could not be started: %s",
-                       n_started + 2, n, ht_error_text(code, text, sizeof text));
+        return ht_fail(err, HEARTH_E_LIMIT, "thread %d of %d could not be started: %s", n_there + 1,
+                       n, ht_error_text(code, text, sizeof text));
     }
     *out = t;
     return HEARTH_OK;
@@ -267,12 +282,15 @@ enum hearth_status ht_team_create_pinned(int n_threads, const int *cpus, int n_c
 
 void ht_team_destroy(struct ht_team *t) {
     if (!t) return;
-    dismiss(t, t->n_threads - 1);
+    dismiss(t, t->n_threads);
     ht_free(t);
 }
 
 int ht_team_size(const struct ht_team *t) {
     return t->n_threads;
+}
+uint64_t ht_team_spin_ns(const struct ht_team *t, int thread) {
+    return t->workers[thread].spin_ns;
 }
 bool ht_team_is_crowded(const struct ht_team *t) {
     return t->crowded;

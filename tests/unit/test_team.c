@@ -79,6 +79,45 @@ static void test_barriers_asleep(void **state) {
     run_ring(8, 20, 500000);
 }
 
+// Thread 1 comes late, `late` times, and then at once; thread 0 notes how long it spins for that.
+struct waits {
+    struct ht_team *team;
+    int late, rounds;
+    uint64_t first, least, most_again;
+};
+
+static void wait_for_late(void *arg, int thread, int n_threads) {
+    struct waits *w = arg;
+    (void)n_threads;
+    for (int i = 0; i < w->rounds; i++) {
+        if (i < w->late && thread == 1) nap(3000000);
+        uint64_t ns = ht_team_spin_ns(w->team, thread);
+        if (thread == 0) {
+            if (i == 0) w->first = ns;
+            if (i <= w->late) w->least = ns;
+            if (i > w->late && ns > w->most_again) w->most_again = ns;
+        }
+        ht_team_barrier(w->team, thread);
+    }
+}
+
+// Who waits for a thread that has no CPU had better give it one: each wait in vain halves the time
+// that is spun, each other one gives some of it back. (More threads than CPUs spin little anyway.)
+static void test_spins_less_in_vain(void **state) {
+    (void)state;
+    struct waits w = {.late = 12, .rounds = 100000};
+    assert_int_equal(ht_team_create(2, &w.team, NULL), HEARTH_OK);
+    ht_team_run(w.team, wait_for_late, &w);
+    if (ht_team_is_crowded(w.team)) {
+        assert_true(w.first == w.least && w.first == w.most_again);
+    } else {
+        assert_true(w.least < w.first / 8);
+        assert_true(w.most_again > w.least);
+        assert_true(w.most_again <= w.first);
+    }
+    ht_team_destroy(w.team);
+}
+
 struct sums {
     uint64_t n;
     uint64_t part[8];
@@ -348,6 +387,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_barriers_asleep),
+        cmocka_unit_test(test_spins_less_in_vain),
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_two_teams),
