@@ -85,10 +85,10 @@ static bool is_well(const struct doctor *d) {
 
 // "2: the fast cores; 4 CPUs online, ..."
 static void explain_threads(const struct hearth_machine *m, char *buf, size_t n) {
-    const char *why = m->n_quota && m->n_quota <= m->n_fast ? "the CPU quota"
-                      : m->n_fast < m->n_cores              ? "the fast cores"
-                      : m->n_cores < m->n_affinity          ? "the cores"
-                                                            : "the CPUs";
+    const char *why = m->n_quota && m->n_quota < m->n_fast ? "the CPU quota"
+                      : m->n_fast < m->n_cores             ? "the fast cores"
+                      : m->n_cores < m->n_affinity         ? "the cores"
+                                                           : "the CPUs";
     char quota[48] = "no quota";
     if (m->n_quota) snprintf(quota, sizeof(quota), "quota of %d", m->n_quota);
     snprintf(buf, n, "%d: %s (%d CPUs online, %d for us, %d cores, %d of them fast, %s)",

@@ -457,7 +457,7 @@ struct hearth_machine {
     int n_affinity;      // those that the calling thread may run on
     int n_cores;         // cores that these are: siblings of one core count once
     int n_fast;          // those worth waiting for, where cores differ: docs/base.md
-    int n_quota;         // CPU quota of the control groups, rounded down to 1 at least; 0: none
+    int n_quota;         // CPU quota of the control groups, rounded, 1 at least; 0: none
     char huge_pages[16]; // "always", "madvise" or "never"; "" where the system does not say
     // Bytes; 0: not known. The limit is the smallest that a control group sets; 0: none.
     uint64_t memory_total, memory_available, memory_limit;

@@ -17,8 +17,9 @@
 #define N_PATH 4096
 
 static int cores_of(long long quota, long long period) {
-    if (quota <= 0 || period <= 0) return 0;           // -1 or "max": no quota
-    long long n = quota < period ? 1 : quota / period; // with more threads some would be held back
+    if (quota <= 0 || period <= 0) return 0; // -1 or "max": no quota
+    long long n = quota / period + (quota % period >= period - period / 2);
+    if (n < 1) n = 1;
     return n > HT_TEAM_MAX ? HT_TEAM_MAX : (int)n;
 }
 

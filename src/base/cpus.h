@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-// The smallest CPU quota along the way from the process's group up to the root, rounded down to
+// The smallest CPU quota along the way from the process's group up to the root, rounded to
 // whole cores, 1 at least; 0 if none is set. `groups` is the text of /proc/self/cgroup ("0::/a/b"
 // for version 2, "4:cpu,cpuacct:/a/b" for version 1), `root` the folder where the hierarchies are
 // mounted.

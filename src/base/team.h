@@ -14,7 +14,7 @@
 struct ht_team;
 
 // The threads that pay: the fast cores among those that the calling thread may run on (cpus.h), no
-// more than the cgroup CPU quota (v1 and v2, rounded down), at least 1.
+// more than the cgroup CPU quota (v1 and v2, rounded), at least 1.
 int ht_team_default_threads(void);
 // The CPUs that the calling thread may really use, slow ones and siblings of one core as well.
 int ht_team_usable_cpus(void);

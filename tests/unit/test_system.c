@@ -268,7 +268,9 @@ static void test_quota_v2(void **state) {
     write_text("v2/a/b/cpu.max", "max 100000\n");
     assert_int_equal(ht_cpus_quota(root, "0::/a/b\n"), 0);
     write_text("v2/a/cpu.max", "350000 100000\n");
-    assert_int_equal(ht_cpus_quota(root, "0::/a/b\n"), 3); // the parent's, rounded down
+    assert_int_equal(ht_cpus_quota(root, "0::/a/b\n"), 4); // the parent's, half a CPU is one
+    write_text("v2/a/cpu.max", "349999 100000\n");
+    assert_int_equal(ht_cpus_quota(root, "0::/a/b\n"), 3);
     write_text("v2/a/b/cpu.max", "50000 100000\n");
     assert_int_equal(ht_cpus_quota(root, "0::/a/b\n"), 1); // the smallest counts
     assert_int_equal(ht_cpus_quota(root, "0::/a\n"), 3);
@@ -296,7 +298,7 @@ static void test_quota_v1(void **state) {
     assert_int_equal(ht_cpus_quota(root, groups), 0);
     write_text("v1/cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
     write_text("v1/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-    assert_int_equal(ht_cpus_quota(root, groups), 2);
+    assert_int_equal(ht_cpus_quota(root, groups), 3);
     // The two mounted apart, and a hierarchy whose name only resembles.
     assert_int_equal(ht_cpus_quota(root, "3:cpuset:/a/b\n"), 0);
     write_text("v1/cpu/cpu.cfs_quota_us", "100000\n");
