@@ -218,7 +218,7 @@ static float block_top(float most, const float *x, uint32_t n, float amax, bool 
 // What the format's activations are, by linear.h's definition, as double; false if a block's step
 // is a tie.
 static bool activation(enum ht_format f, const float *x, uint32_t n, double *a) {
-    const float most = ht_linear_act_kind(f) == HT_ACT_ROW_Q8_120 ? 120 : 127;
+    const float most = ht_linear_act_kind(f) >= HT_ACT_ROW_Q8_120 ? 120 : 127;
     bool tie = false;
     for (uint32_t k = 0; k < n; k += 32) {
         uint32_t end = k + 32 < n ? k + 32 : n;
@@ -720,11 +720,11 @@ static void token_counts(void **state) {
 // behind 17 or 50 blocks, prepared at every level as a row and, whole blocks, as a column: scalar's
 // bytes.
 static void compare_prepared(enum ht_act_kind kind, uint32_t n, float strange, bool late) {
-    enum { MOST = 64 * 72 };
+    enum { BLOCK = sizeof(struct ht_act_q8), MOST = BLOCK * 72 };
     static uint8_t want[MOST], got[2 * MOST];
     static float x[32 * 72];
     const struct ht_linear_kernels *scalar = ht_linear_kernels_get(HT_CPU_SCALAR);
-    size_t n_bytes = (n + 31) / 32 * sizeof(struct ht_act_q8); // a row may have lines behind
+    size_t n_bytes = (n + 31) / 32 * BLOCK; // a row may have more behind
     assert_true(n_bytes <= ht_act_row_bytes(kind, n) && n_bytes <= sizeof want);
     for (uint32_t i = 0; i < n; i++) x[i] = i / 32 == 1 ? 0 : (float)(i * 7919 % 1009) / 64 - 7;
     if (!late) x[40] = strange;
@@ -732,7 +732,7 @@ static void compare_prepared(enum ht_act_kind kind, uint32_t n, float strange, b
     if (n > other) x[other] = strange;
     ht_act_prepare(scalar, kind, x, n, want);
     float scale;
-    memcpy(&scale, want + 64 + 32, 4);
+    memcpy(&scale, want + BLOCK + 32, 4);
     assert_int_equal(isnan(scale), !late && !isfinite(strange));
     for (int level = 1; level < KERN_N_LEVELS; level++) {
         if (!kern_level_usable(level)) continue;
@@ -741,12 +741,13 @@ static void compare_prepared(enum ht_act_kind kind, uint32_t n, float strange, b
         assert_memory_equal(got, want, n_bytes);
         for (size_t i = n_bytes; i < sizeof got; i++) assert_int_equal(got[i], 0xee);
         for (uint32_t m = 1; m <= 17; m = m == 1 ? 3 : m + 7) { // columns of m blocks
-            size_t stride = (m + 1) * 64;
+            size_t stride = (m + 1) * BLOCK;
             memset(got, 0xee, sizeof got);
             ht_act_prepare_columns(kern_level_get(level), kind, x, n / 32 / m, m * 32, got, stride);
             for (uint32_t i = 0; i < n / 32 / m; i++) {
-                assert_memory_equal(got + i * stride, want + (size_t)i * m * 64, m * 64);
-                assert_int_equal(got[i * stride + m * 64], 0xee);
+                assert_memory_equal(got + i * stride, want + (size_t)i * m * BLOCK, m * BLOCK);
+                for (int b = 0; b < BLOCK; b++)
+                    assert_int_equal(got[i * stride + m * BLOCK + b], 0xee);
             }
         }
     }
@@ -789,8 +790,8 @@ static void strange_activations(void **state) {
                                      32 * 23 + 1, 32 * 40, 32 * 71};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            compare_prepared(HT_ACT_ROW_Q8, sizes[i], values[v], false);
-            compare_prepared(HT_ACT_ROW_Q8_120, sizes[i], values[v], false);
+            for (int kind = HT_ACT_ROW_Q8; kind < HT_N_ACT_KINDS; kind++)
+                compare_prepared((enum ht_act_kind)kind, sizes[i], values[v], false);
             compare_prepared(HT_ACT_ROW_Q8, sizes[i], values[v], true);
         }
 }

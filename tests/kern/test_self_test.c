@@ -120,9 +120,9 @@ static void broken_tile(const struct ht_panel *p, const struct ht_tile_args *t) 
     if (t->n_tokens > 6) result(t, 7)[31] += 1e-3f; // one row of the eighth token
 }
 
-static void broken_act(const struct ht_tops *tops, const float *x, uint32_t n_in,
+static void broken_act(const struct ht_act_how *how, const float *x, uint32_t n_in,
                        struct ht_act_q8 *dst, size_t dst_step) {
-    ht_act_q8_scalar(tops, x, n_in, dst, dst_step);
+    ht_act_q8_scalar(how, x, n_in, dst, dst_step);
     for (uint32_t i = 0; i < n_in / 32; i++) {
         struct ht_act_q8 *block = ht_act_block(dst, i, dst_step);
         if (block->scale != block->scale) block->scale = 0; // a NaN that is lost

@@ -38,7 +38,7 @@
 
 // Output rows are computed in groups of HT_ROW_GROUP; a thread's share begins at a multiple of it.
 #define HT_ROW_GROUP 32
-// Tokens that share a pack of the weights: their sums (128 bytes each) and activations (1 KB a
+// Tokens that share a pack of the weights: their sums (128 bytes each) and activations (704 bytes a
 // chunk each) stay in the L2 cache. A job of more is done so many at a time.
 #define HT_LINEAR_TOKENS 256
 static inline uint32_t ht_linear_together(uint32_t n_tokens) {
@@ -51,16 +51,22 @@ struct ht_linear_kernels; // the function table of one CPU level (kernels.h)
 enum ht_act_kind {
     HT_ACT_ROW_F32,  // f32 as they are (F32, F16)
     HT_ACT_ROW_BF16, // rounded to bf16, nearest even (BF16)
-    HT_ACT_ROW_Q8,   // int8 in blocks of 32 with an f32 scale and block sums
+    // int8 in blocks of 32 with an f32 scale and what kernels of the format want of their sums:
+    // where a block has one scale, where it has a min as well, where its halves have scales
+    HT_ACT_ROW_Q8,
+    HT_ACT_ROW_Q8_MINS,
+    HT_ACT_ROW_Q8_HALVES,
     // The same with codes of 120 at most, so that a code of four bits and one of these have a byte
     // for their sum (x86/avx512vnni_sums.c): Q4_0, Q4_1 and those of superblocks, which stand in
     // one file with them, but for the ternary ones.
     HT_ACT_ROW_Q8_120,
+    HT_ACT_ROW_Q8_120_MINS,
+    HT_ACT_ROW_Q8_120_HALVES,
     HT_N_ACT_KINDS,
 };
 enum ht_act_kind ht_linear_act_kind(enum ht_format f);
 static inline bool ht_act_is_q8(enum ht_act_kind kind) {
-    return kind == HT_ACT_ROW_Q8 || kind == HT_ACT_ROW_Q8_120;
+    return kind >= HT_ACT_ROW_Q8;
 }
 
 // Bytes of one prepared activation row of n_in elements (n_in padded up as the kernels want, and

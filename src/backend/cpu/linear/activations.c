@@ -6,6 +6,12 @@
 #include "backend/cpu/linear/kernels.h"
 #include "base/checked.h"
 
+static enum ht_act_rest rest_of(enum ht_format f) {
+    const struct ht_codes *c = ht_format_get(f)->codes;
+    if (!c) return HT_REST_BIAS;
+    return c->group == 16 ? HT_REST_HALVES : c->has_min ? HT_REST_SUM : HT_REST_BIAS;
+}
+
 enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
     switch (f) {
     case HT_F32:
@@ -25,8 +31,8 @@ enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
     case HT_IQ2_S:
     case HT_IQ3_XXS:
     case HT_IQ3_S:
-    case HT_IQ4_XS: return HT_ACT_ROW_Q8_120;
-    default: return HT_ACT_ROW_Q8;
+    case HT_IQ4_XS: return HT_ACT_ROW_Q8_120 + rest_of(f);
+    default: return HT_ACT_ROW_Q8 + rest_of(f);
     }
 }
 
@@ -35,28 +41,37 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     if (!ht_align_size(n_in, HT_PAD_FLOAT, &n)) return 0;
     bool ok = ht_act_is_q8(kind) ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
                                  : ht_mul_size(n, sizeof(float), &bytes);
-    if (!ok) return 0;
-    // A chunk of a row is 16 lines. Those of a tile's tokens would share a few of the 64 sets of
-    // the L1 cache, which do not hold so many; 9 lines more than a multiple of 16 spread them.
+    if (!ok || !ht_align_size(bytes, 64, &bytes)) return 0;
+    // Those of a tile's tokens would share a few of the 64 sets of the L1 cache, which do not hold
+    // so many; 9 lines more than a multiple of 16 spread them.
     return bytes % 1024 == 0 ? bytes + (size_t)9 * 64 : bytes;
 }
 
-static const struct ht_tops *tops_of(enum ht_act_kind kind) {
-    return kind == HT_ACT_ROW_Q8 ? &ht_tops_127 : &ht_tops_120;
+#define TOPS(a, b, c)                                                                              \
+    .top = {(a), (b), (c)}, .weight = {1.0f / ((a) * (a)), 1.0f / ((b) * (b)), 1.0f / ((c) * (c))}
+
+const struct ht_act_how *ht_act_how(enum ht_act_kind kind) {
+    static const struct ht_act_how how[] = {
+        {TOPS(127, 126, 125), .rest = HT_REST_BIAS},
+        {TOPS(127, 126, 125), .rest = HT_REST_SUM},
+        {TOPS(127, 126, 125), .rest = HT_REST_HALVES},
+        {TOPS(120, 119, 118), .rest = HT_REST_BIAS},
+        {TOPS(120, 119, 118), .rest = HT_REST_SUM},
+        {TOPS(120, 119, 118), .rest = HT_REST_HALVES},
+    };
+    return &how[kind - HT_ACT_ROW_Q8];
 }
 
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
                     uint32_t n_in, void *dst) {
     float *out = dst;
     switch (kind) {
-    case HT_ACT_ROW_Q8:
-    case HT_ACT_ROW_Q8_120: k->act_q8(tops_of(kind), x, n_in, dst, sizeof(struct ht_act_q8)); break;
     case HT_ACT_ROW_BF16: k->act_bf16(x, n_in, dst); break;
     case HT_ACT_ROW_F32:
         memcpy(out, x, n_in * sizeof(float));
         for (uint32_t i = n_in; i % HT_PAD_FLOAT != 0; i++) out[i] = 0.0f;
         break;
-    case HT_N_ACT_KINDS: break;
+    default: k->act_q8(ht_act_how(kind), x, n_in, dst, sizeof(struct ht_act_q8)); break;
     }
 }
 
@@ -68,26 +83,26 @@ size_t ht_act_bytes(const struct ht_linear_kernels *k, enum ht_act_kind kind, si
     }
 }
 
-static void columns_q8(const struct ht_linear_kernels *k, const struct ht_tops *tops,
+static void columns_q8(const struct ht_linear_kernels *k, const struct ht_act_how *how,
                        const float *x, uint32_t n_rows, uint32_t n, uint8_t *to, size_t row_bytes) {
     enum { TOGETHER = 64 }; // blocks that a level takes at once, at most
-    _Alignas(64) struct ht_act_q8 lines[TOGETHER];
+    _Alignas(64) struct ht_act_q8 blocks[TOGETHER];
     uint32_t n_blocks = n / HT_Q8_BLOCK, row = 0, col = 0;
     if (n_blocks == 1) {
-        k->act_q8(tops, x, n_rows * n, (void *)to, row_bytes);
+        k->act_q8(how, x, n_rows * n, (void *)to, row_bytes);
         return;
     }
     if (n_rows == 1 || n_blocks >= TOGETHER) {
         for (; row < n_rows; row++, x += n)
-            k->act_q8(tops, x, n, (void *)(to + row * row_bytes), sizeof *lines);
+            k->act_q8(how, x, n, (void *)(to + row * row_bytes), sizeof *blocks);
         return;
     }
     for (uint32_t left = n_rows * n_blocks, m; left > 0; left -= m) { // short rows: of several
         m = left < TOGETHER ? left : TOGETHER;
-        k->act_q8(tops, x, m * HT_Q8_BLOCK, lines, sizeof *lines);
+        k->act_q8(how, x, m * HT_Q8_BLOCK, blocks, sizeof *blocks);
         x += m * HT_Q8_BLOCK;
         for (uint32_t i = 0; i < m; i++) {
-            memcpy(to + row * row_bytes + col * sizeof *lines, &lines[i], sizeof *lines);
+            memcpy(to + row * row_bytes + col * sizeof *blocks, &blocks[i], sizeof *blocks);
             if (++col == n_blocks) col = 0, row++;
         }
     }
@@ -97,7 +112,7 @@ void ht_act_prepare_columns(const struct ht_linear_kernels *k, enum ht_act_kind 
                             const float *x, uint32_t n_rows, uint32_t n, void *dst,
                             size_t row_bytes) {
     if (ht_act_is_q8(kind)) {
-        columns_q8(k, tops_of(kind), x, n_rows, n, dst, row_bytes);
+        columns_q8(k, ht_act_how(kind), x, n_rows, n, dst, row_bytes);
         return;
     }
     for (uint8_t *to = dst; n_rows > 0; n_rows--, x += n, to += row_bytes)

@@ -22,15 +22,16 @@
 // Rows of float formats are padded with zeros to a multiple of this.
 #define HT_PAD_FLOAT 32
 
-// The steps that are tried for a block of activations, and 1 / top^2.
+// How a kind of 8-bit activations is made: the steps that are tried for a block, 1 / top^2, and
+// what follows its scale.
 #define HT_N_TOPS 3
-struct ht_tops {
+enum ht_act_rest { HT_REST_BIAS, HT_REST_SUM, HT_REST_HALVES };
+struct ht_act_how {
     float top[HT_N_TOPS], weight[HT_N_TOPS];
+    enum ht_act_rest rest;
 };
-static const struct ht_tops ht_tops_127 = {
-    {127.0f, 126.0f, 125.0f}, {1.0f / (127 * 127), 1.0f / (126 * 126), 1.0f / (125 * 125)}};
-static const struct ht_tops ht_tops_120 = {
-    {120.0f, 119.0f, 118.0f}, {1.0f / (120 * 120), 1.0f / (119 * 119), 1.0f / (118 * 118)}};
+// Of HT_ACT_ROW_Q8 or one of those behind it.
+const struct ht_act_how *ht_act_how(enum ht_act_kind kind);
 
 // Sums of products of codes start at HT_SHIFTED, the bits of the f32 HT_SHIFT = 1.5 * 2^23. Up to
 // 2^22 more or less, they are the bits of the f32 that is so much more or less, so no integer is
@@ -38,18 +39,42 @@ static const struct ht_tops ht_tops_120 = {
 #define HT_SHIFT   12582912.0f
 #define HT_SHIFTED 0x4b400000
 
-// HT_ACT_ROW_Q8 and HT_ACT_ROW_Q8_120: one block a 64-byte line. sum of a half: 16 values. The
-// level's kernels take what they need: code offsets by way of bias (code + 128 unsigned, so the sum
-// starts at -128 * sum), mins by way of the scaled sums.
+// HT_ACT_ROW_Q8 and those behind it, block after block. Kernels take what they need: code offsets
+// by way of bias (code + 128 unsigned, so the sum starts at -128 * sum), mins by way of the scaled
+// sum. No more than one format wants stands there, so that a chunk of many tokens fits the L1 cache
+// beside a panel.
 struct ht_act_q8 {
     int8_t q[HT_Q8_BLOCK];
     float scale;
-    int32_t bias;         // HT_SHIFTED - 128 * (sum of q)
-    int32_t bias_half[2]; // the same of each half
-    float sum;            // scale * (float)(sum of q)
-    int32_t pairs[2];     // sum of q[i] * (q[16 + i] + 128), i < 16; that less 8 * (sum of q)
-    float zero;
+    union {
+        struct {           // HT_REST_BIAS, of blocks with one scale:
+            int32_t bias;  // HT_SHIFTED - 128 * (sum of q)
+            int32_t pairs; // sum of q[i] * (q[16 + i] + 128), i < 16
+        };
+        struct {                // HT_REST_SUM, of blocks with one scale and one min:
+            float sum;          // scale * (float)(sum of q)
+            int32_t pairs_less; // pairs less 8 * (sum of q)
+        };
+        int32_t bias_half[2]; // HT_REST_HALVES: bias of each 16
+    };
 };
+_Static_assert(sizeof(struct ht_act_q8) == 44, "no padding");
+
+// What follows the scale, of the sums of both halves and of the products of the one's codes by the
+// other's (pairs).
+static inline void ht_act_set_rest(enum ht_act_rest rest, struct ht_act_q8 *b, int32_t low,
+                                   int32_t high, int32_t pairs) {
+    if (rest == HT_REST_HALVES) {
+        b->bias_half[0] = HT_SHIFTED - 128 * low;
+        b->bias_half[1] = HT_SHIFTED - 128 * high;
+    } else if (rest == HT_REST_SUM) {
+        b->sum = b->scale * (float)(low + high);
+        b->pairs_less = pairs - 8 * (low + high);
+    } else {
+        b->bias = HT_SHIFTED - 128 * (low + high);
+        b->pairs = pairs;
+    }
+}
 
 static inline struct ht_act_q8 *ht_act_block(struct ht_act_q8 *first, uint32_t i, size_t step) {
     return (struct ht_act_q8 *)(void *)((uint8_t *)first + i * step);
@@ -159,7 +184,7 @@ static inline uint32_t ht_to_order(uint32_t k, uint32_t n_k, uint32_t part) {
 // n_in floats to a row of HT_ACT_ROW_BF16, padded with zeros to HT_PAD_FLOAT.
 typedef void ht_act_fn(const float *x, uint32_t n_in, void *dst);
 
-typedef void ht_act_q8_fn(const struct ht_tops *tops, const float *x, uint32_t n_in,
+typedef void ht_act_q8_fn(const struct ht_act_how *how, const float *x, uint32_t n_in,
                           struct ht_act_q8 *dst, size_t dst_step);
 
 // The numbers of tokens that streams of rows as the file has them are made for, up to 16: n or the
@@ -207,7 +232,7 @@ struct ht_linear_kernels {
     bool ask_later;      // panels that ask in turn do so for struct ht_linear_later, too
     bool signed_codes;   // of repacked Q8_0: as the file's; else + 128
     uint32_t bf16_bytes; // of a value of HT_ACT_ROW_BF16
-    // n_in floats to blocks that lie dst_step bytes apart (64 in a prepared row).
+    // n_in floats to blocks that lie dst_step bytes apart (as long as one in a prepared row).
     ht_act_q8_fn *act_q8;
     ht_act_fn *act_bf16;
     struct ht_linear_format format[HT_N_ROWS]; // by ht_format_row

@@ -10,7 +10,7 @@
 // unsigned, and c - 8 of the second, whose sums are signed, and activations are at most 120
 // (HT_ACT_ROW_Q8_120). What is to be taken off the products is, with w = c - 8,
 //     the sum of (w[i] + 128) * w[16 + i]      by the panel's `start`
-//     the sum of a[i] * (a[16 + i] + 128)      `pairs` of the activations
+//     the sum of a[i] * (a[16 + i] + 128)      `pairs` of the activations, or `pairs_less`
 // and formats with mins, whose codes have no offset, get 8 times the sum of a back. All of it is
 // exact in 32 bits, so the bits are those of q8_tile.h.
 #ifndef HT_LINEAR_Q8_SUMS_H
@@ -28,7 +28,7 @@ INLINE void sums_block(const uint32_t n, const enum kind kind, const struct plac
     UNROLL(5)
     for (uint32_t i = 0; i < n; i++) {
         const struct ht_act_q8 *a = block_at(at, i, 0);
-        const vi off = splat_int(a->pairs[has_mins(kind)]);
+        const vi off = splat_int(has_mins(kind) ? a->pairs_less : a->pairs);
         UNROLL(2)
         for (int v = 0; v < TILE_VECTORS; v++) s[i][v] = start[v] - off;
     }

@@ -33,25 +33,32 @@ static float rounding_error(const float *x, uint32_t n, float inverse) {
 }
 
 // The number of steps in amax that fits the block best.
-static float best_top(const struct ht_tops *tops, const float *x, uint32_t n, float amax) {
-    float best = INFINITY, top = tops->top[0];
+static float best_top(const struct ht_act_how *how, const float *x, uint32_t n, float amax) {
+    float best = INFINITY, top = how->top[0];
     for (int i = 0; i < HT_N_TOPS; i++) {
-        float error = rounding_error(x, n, tops->top[i] / amax) * tops->weight[i];
+        float error = rounding_error(x, n, how->top[i] / amax) * how->weight[i];
         if (!(error < best)) continue;
         best = error;
-        top = tops->top[i];
+        top = how->top[i];
     }
     return top;
 }
 
-static void block_q8(const struct ht_tops *tops, const float *x, uint32_t n, struct ht_act_q8 *b) {
+static int32_t sum_pairs(const int8_t q[HT_Q8_BLOCK]) {
+    int32_t sum = 0;
+    for (int i = 0; i < HT_Q8_BLOCK / 2; i++) sum += q[i] * (q[HT_Q8_BLOCK / 2 + i] + 128);
+    return sum;
+}
+
+static void block_q8(const struct ht_act_how *how, const float *x, uint32_t n,
+                     struct ht_act_q8 *b) {
     uint32_t bits = amax_bits(x, n);
-    float amax, inverse, top = tops->top[0];
+    float amax, inverse, top = how->top[0];
     int32_t sum[2] = {0, 0};
     memcpy(&amax, &bits, sizeof amax);
     memset(b, 0, sizeof *b);
     inverse = top / amax;
-    if (bits < 0x7f800000 && inverse < INFINITY) top = best_top(tops, x, n, amax);
+    if (bits < 0x7f800000 && inverse < INFINITY) top = best_top(how, x, n, amax);
     b->scale = amax / top;
     inverse = top / amax;
     if (bits >= 0x7f800000) { // an infinity or a NaN: every output becomes NaN
@@ -64,18 +71,13 @@ static void block_q8(const struct ht_tops *tops, const float *x, uint32_t n, str
     } else { // all are zero, or below 4e-37
         b->scale = 0.0f;
     }
-    for (int h = 0; h < 2; h++) b->bias_half[h] = HT_SHIFTED - 128 * sum[h];
-    b->bias = HT_SHIFTED - 128 * (sum[0] + sum[1]);
-    b->sum = b->scale * (float)(sum[0] + sum[1]);
-    for (int i = 0; i < HT_Q8_BLOCK / 2; i++)
-        b->pairs[0] += b->q[i] * (b->q[HT_Q8_BLOCK / 2 + i] + 128);
-    b->pairs[1] = b->pairs[0] - 8 * (sum[0] + sum[1]);
+    ht_act_set_rest(how->rest, b, sum[0], sum[1], sum_pairs(b->q));
 }
 
-void ht_act_q8_scalar(const struct ht_tops *tops, const float *x, uint32_t n_in,
+void ht_act_q8_scalar(const struct ht_act_how *how, const float *x, uint32_t n_in,
                       struct ht_act_q8 *dst, size_t dst_step) {
     for (uint32_t i = 0; i < n_in; i += HT_Q8_BLOCK, dst = ht_act_block(dst, 1, dst_step))
-        block_q8(tops, x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst);
+        block_q8(how, x + i, n_in - i < HT_Q8_BLOCK ? n_in - i : HT_Q8_BLOCK, dst);
 }
 
 void ht_act_bf16_scalar(const float *x, uint32_t n_in, void *dst) {

@@ -40,7 +40,8 @@ typedef float vf VECTOR;
 #define HIDE(x) __asm__("" : "+w"(x))
 #endif
 
-#define PARTS (HT_ROW_GROUP / LANES) // vectors of a group of rows
+#define ACT_WORDS ((int)sizeof(struct ht_act_q8) / 4)
+#define PARTS     (HT_ROW_GROUP / LANES) // vectors of a group of rows
 
 #ifndef REPACKED
 // LANES rows of weights, stride bytes apart. Addresses are those of every ROWS_A_POINTER-th row and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Activations in 8 bits, LANES blocks at a time: turned, so that a lane is a block and nothing has
-// to be added up across lanes, and turned back at the end into whole lines. The numbers are those
+// to be added up across lanes, and turned back at the end into whole blocks. The numbers are those
 // of act_q8 (q8_act.h), which does a few blocks, and those that hold an infinity or NaN.
 #ifndef HT_LINEAR_ACT_H
 #define HT_LINEAR_ACT_H
@@ -41,19 +41,6 @@ INLINE vf rounding_errors(const vf v[HT_Q8_BLOCK], vf inverse) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-// What goes into a line behind the codes, of sums of the codes of both halves and of products of
-// the one's by the other's.
-INLINE void set_rest(vf step, vi low, vi high, vi pairs, vi rest[8]) {
-    const vi sums[3] = {low + high, low, high};
-    rest[0] = (vi)step;
-    UNROLL(3)
-    for (int i = 0; i < 3; i++) rest[1 + i] = HT_SHIFTED - (sums[i] << 7); // * 128
-    rest[4] = (vi)(step * __builtin_convertvector(sums[0], vf));
-    rest[5] = pairs;
-    rest[6] = pairs - (sums[0] << 3);
-    rest[7] = splat_int(0);
-}
-
 // Four elements' codes as the bytes of a word, and added to sum.
 INLINE vi round_four(const vf *v, vf inverse, vi *sum) {
     vi q[4];
@@ -74,6 +61,26 @@ INLINE vi sum_pairs_of(const vi word[8], vi low) {
     return sum;
 }
 
+// What goes into a block behind the codes (ht_act_set_rest), of these and of the sums of both
+// halves.
+INLINE void set_rest(enum ht_act_rest rest, vf step, vi low, vi high, vi word[ACT_WORDS]) {
+    const vi sum = low + high;
+    word[8] = (vi)step;
+    if (rest == HT_REST_HALVES) {
+        word[9] = HT_SHIFTED - (low << 7); // * 128
+        word[10] = HT_SHIFTED - (high << 7);
+        return;
+    }
+    const vi pairs = sum_pairs_of(word, low);
+    if (rest == HT_REST_SUM) {
+        word[9] = (vi)(step * __builtin_convertvector(sum, vf));
+        word[10] = pairs - (sum << 3);
+    } else {
+        word[9] = HT_SHIFTED - (sum << 7);
+        word[10] = pairs;
+    }
+}
+
 // LANES blocks on their way, and what is known of them.
 struct group {
     vf v[HT_Q8_BLOCK], amax, inverse[HT_N_TOPS], top;
@@ -81,7 +88,7 @@ struct group {
 };
 
 // Reads LANES blocks, or n and zeros behind them. False where one holds an infinity or a NaN.
-INLINE bool read_group(const struct ht_tops *tops, const float *x, uint32_t n, struct group *g) {
+INLINE bool read_group(const struct ht_act_how *how, const float *x, uint32_t n, struct group *g) {
     float last[ACT_FLOATS];
     if (n < LANES) {
         for (uint32_t i = 0; i < ACT_FLOATS; i += LANES)
@@ -92,36 +99,37 @@ INLINE bool read_group(const struct ht_tops *tops, const float *x, uint32_t n, s
     vi bits = max_magnitude(g->v);
     g->amax = (vf)bits;
     UNROLL(3)
-    for (int i = 0; i < HT_N_TOPS; i++) g->inverse[i] = splat(tops->top[i]) / g->amax;
+    for (int i = 0; i < HT_N_TOPS; i++) g->inverse[i] = splat(how->top[i]) / g->amax;
     g->usual = g->inverse[0] < splat(INFINITY);
     return reduce_max(bits) < 0x7f800000;
 }
 
 // Which of the steps rounds best, to inverse[0].
-INLINE void choose_step(const struct ht_tops *tops, struct group *g) {
-    vf error[HT_N_TOPS], inverse = g->inverse[0], top = splat(tops->top[0]);
+INLINE void choose_step(const struct ht_act_how *how, struct group *g) {
+    vf error[HT_N_TOPS], inverse = g->inverse[0], top = splat(how->top[0]);
     UNROLL(3)
     for (int i = 0; i < HT_N_TOPS; i++)
-        error[i] = rounding_errors(g->v, g->inverse[i]) * splat(tops->weight[i]);
+        error[i] = rounding_errors(g->v, g->inverse[i]) * splat(how->weight[i]);
     UNROLL(2)
     for (int i = 1; i < HT_N_TOPS; i++) {
         vi better = error[i] < error[0];
         error[0] = (vf)choose(better, (vi)error[i], (vi)error[0]);
         inverse = (vf)choose(better, (vi)g->inverse[i], (vi)inverse);
-        top = (vf)choose(better, (vi)splat(tops->top[i]), (vi)top);
+        top = (vf)choose(better, (vi)splat(how->top[i]), (vi)top);
     }
     g->inverse[0] = (vf)((vi)inverse & g->usual);
     g->top = top;
 }
 
 // Of the first n blocks.
-INLINE void write_group(const struct group *g, uint32_t n, struct ht_act_q8 *dst, size_t dst_step) {
-    vi word[16], sum[2] = {0};
+INLINE void write_group(enum ht_act_rest rest, const struct group *g, uint32_t n,
+                        struct ht_act_q8 *dst, size_t dst_step) {
+    vi word[ACT_WORDS], sum[2] = {0};
     UNROLL(8)
     for (int i = 0; i < 8; i++) word[i] = round_four(g->v + 4 * i, g->inverse[0], &sum[i / 4]);
     vf step = (vf)((vi)(g->amax / g->top) & g->usual);
-    set_rest(step, sum[0], sum[1], sum_pairs_of(word, sum[0]), word + 8);
-    store_lines(word, n, dst, dst_step);
+    set_rest(rest, step, sum[0], sum[1], word);
+    store_blocks(word, n, dst, dst_step);
 }
 
 // Some groups take each step together: at its end a group waits for its maximum, its quotients or
@@ -130,25 +138,27 @@ INLINE void write_group(const struct group *g, uint32_t n, struct ht_act_q8 *dst
 
 // n blocks of at most so many groups. False, and nothing done, where one holds an infinity or a
 // NaN.
-static bool quantise_groups(const struct ht_tops *tops, const float *x, uint32_t n,
+static bool quantise_groups(const struct ht_act_how *how, const float *x, uint32_t n,
                             struct ht_act_q8 *dst, size_t dst_step) {
     struct group g[GROUPS];
     bool finite = true;
     for (uint32_t b = 0; b < n; b += LANES) {
         // Blocks of a column lie far apart, so their lines are asked for first.
-        for (uint32_t i = b; i < n && i < b + LANES; i++)
+        for (uint32_t i = b; i < n && i < b + LANES; i++) {
             __builtin_prefetch(ht_act_block(dst, i, dst_step), 1);
-        finite &= read_group(tops, x + b * HT_Q8_BLOCK, n - b, &g[b / LANES]);
+            __builtin_prefetch(&ht_act_block(dst, i, dst_step)->scale, 1);
+        }
+        finite &= read_group(how, x + b * HT_Q8_BLOCK, n - b, &g[b / LANES]);
     }
     if (!finite) return false;
-    for (uint32_t b = 0; b < n; b += LANES) choose_step(tops, &g[b / LANES]);
+    for (uint32_t b = 0; b < n; b += LANES) choose_step(how, &g[b / LANES]);
     for (uint32_t b = 0; b < n; b += LANES)
-        write_group(&g[b / LANES], n - b, ht_act_block(dst, b, dst_step), dst_step);
+        write_group(how->rest, &g[b / LANES], n - b, ht_act_block(dst, b, dst_step), dst_step);
     return true;
 }
 
 // The level's act_q8: act_q8 does what is left over.
-static void act_q8_blocks(const struct ht_tops *tops, const float *x, uint32_t n_in,
+static void act_q8_blocks(const struct ht_act_how *how, const float *x, uint32_t n_in,
                           struct ht_act_q8 *dst, size_t dst_step) {
     enum { LEAST = LANES / 4 + 3 }; // blocks for which a whole turn is faster
     uint32_t k = 0;
@@ -157,10 +167,10 @@ static void act_q8_blocks(const struct ht_tops *tops, const float *x, uint32_t n
         n = (n_in - k) / HT_Q8_BLOCK;
         if (n > GROUPS * LANES) n = GROUPS * LANES;
         if (n % LANES < LEAST) n -= n % LANES;
-        if (!quantise_groups(tops, x + k, n, dst, dst_step))
-            act_q8(tops, x + k, n * HT_Q8_BLOCK, dst, dst_step);
+        if (!quantise_groups(how, x + k, n, dst, dst_step))
+            act_q8(how, x + k, n * HT_Q8_BLOCK, dst, dst_step);
     }
-    if (k < n_in) act_q8(tops, x + k, n_in - k, dst, dst_step);
+    if (k < n_in) act_q8(how, x + k, n_in - k, dst, dst_step);
 }
 
 #endif

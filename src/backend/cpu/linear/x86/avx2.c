@@ -22,9 +22,9 @@
 
 #define ROW(format, tile, most) AVX2_REPACKED(HT_AVX2_REPACKED, format, tile, 4, most)
 
-void ht_act_q8_avx2(const struct ht_tops *tops, const float *x, uint32_t n_in,
+void ht_act_q8_avx2(const struct ht_act_how *how, const float *x, uint32_t n_in,
                     struct ht_act_q8 *dst, size_t dst_step) {
-    act_q8_blocks(tops, x, n_in, dst, dst_step);
+    act_q8_blocks(how, x, n_in, dst, dst_step);
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx2_unsigned) // of avx2vnni

@@ -38,9 +38,9 @@ INLINE vi dot4(vi acc, vi code, vi q) {
 #include "backend/cpu/linear/x86/float.h"
 #include "backend/cpu/linear/x86/shared.h"
 
-void ht_act_q8_avx512(const struct ht_tops *tops, const float *x, uint32_t n_in,
+void ht_act_q8_avx512(const struct ht_act_how *how, const float *x, uint32_t n_in,
                       struct ht_act_q8 *dst, size_t dst_step) {
-    act_q8_blocks(tops, x, n_in, dst, dst_step);
+    act_q8_blocks(how, x, n_in, dst, dst_step);
 }
 
 PACK_ENTRIES(, FOR_UNSIGNED, ht_entries_avx512_unsigned) // of avx512vnni

@@ -88,22 +88,23 @@ INLINE void load16(const struct rows *w, const size_t at, vi out[4]) {
     turn_dwords(z, out);
 }
 
-// Lane b of the words as block b's line, of the first n blocks.
-INLINE void store_lines(const vi word[16], uint32_t n, struct ht_act_q8 *dst, size_t step) {
-    UNROLL(2)
-    for (int half = 0; half < 2; half++) {
-        const __m256i *w = (const __m256i *)word + 8 * half;
-        vi low[4], high[4];
-        turn_dwords(w, low);
-        turn_dwords(w + 4, high);
-        UNROLL(8)
-        for (uint32_t b = 0; b < 8; b++) { // blocks 4 to 7 in the upper 128 bits
-            __m256i l = (__m256i)low[b % 4], h = (__m256i)high[b % 4];
-            uint8_t *at = (uint8_t *)ht_act_block(dst, b, step) + 32 * half;
-            if (b < n)
-                _mm256_storeu_si256((void *)at, b < 4 ? _mm256_permute2x128_si256(l, h, 0x20)
-                                                      : _mm256_permute2x128_si256(l, h, 0x31));
-        }
+// Lane b of the words as block b, of the first n blocks.
+INLINE void store_blocks(const vi word[ACT_WORDS], uint32_t n, struct ht_act_q8 *dst, size_t step) {
+    const __m256i *w = (const __m256i *)word, last[4] = {w[8], w[9], w[10], w[10]};
+    vi low[4], high[4], rest[4];
+    turn_dwords(w, low);
+    turn_dwords(w + 4, high);
+    turn_dwords(last, rest);
+    UNROLL(8)
+    for (uint32_t b = 0; b < 8; b++) { // blocks 4 to 7 in the upper 128 bits
+        __m256i l = (__m256i)low[b % 4], h = (__m256i)high[b % 4], r = (__m256i)rest[b % 4];
+        __m128i r4 = b < 4 ? _mm256_castsi256_si128(r) : _mm256_extracti128_si256(r, 1);
+        struct ht_act_q8 *to = ht_act_block(dst, b, step);
+        if (b >= n) continue;
+        _mm256_storeu_si256((void *)to->q, b < 4 ? _mm256_permute2x128_si256(l, h, 0x20)
+                                                 : _mm256_permute2x128_si256(l, h, 0x31));
+        _mm_storel_epi64((void *)&to->scale, r4);
+        to->bias_half[1] = _mm_extract_epi32(r4, 2);
     }
 }
 

@@ -128,13 +128,22 @@ INLINE void turn_lines(const __m512i row[16], vi out[16]) {
     }
 }
 
-// Lane b of the words as block b's line, of the first n blocks.
-INLINE void store_lines(const vi word[16], uint32_t n, struct ht_act_q8 *dst, size_t step) {
-    vi line[16];
-    turn_lines((const __m512i *)word, line);
+// Lane b of the words as block b, of the first n blocks.
+INLINE void store_blocks(const vi word[ACT_WORDS], uint32_t n, struct ht_act_q8 *dst, size_t step) {
+    __m512i all[16];
+    vi block[16];
+    UNROLL(16)
+    for (int i = 0; i < 16; i++) all[i] = i < ACT_WORDS ? (__m512i)word[i] : _mm512_setzero_si512();
+    turn_lines(all, block);
     UNROLL(16)
     for (uint32_t b = 0; b < 16; b++)
-        if (b < n) _mm512_storeu_si512(ht_act_block(dst, b, step), (__m512i)line[b]);
+        if (b < n) {
+            struct ht_act_q8 *to = ht_act_block(dst, b, step);
+            __m128i rest = _mm512_extracti32x4_epi32((__m512i)block[b], 2);
+            _mm256_storeu_si256((void *)to->q, _mm512_castsi512_si256((__m512i)block[b]));
+            _mm_storel_epi64((void *)&to->scale, rest);
+            to->bias_half[1] = _mm_extract_epi32(rest, 2);
+        }
 }
 
 // Four codes as the bytes of each lane.
