@@ -35,6 +35,7 @@ struct worker {
     _Alignas(64) struct ht_team *team;
     pthread_t thread; // of thread 0, the caller, nothing
     uint64_t spin_ns; // how long it spins before it sleeps
+    unsigned n_short; // waits at barriers while that was not all of SPIN_MOST_NS
     int index;
 };
 
@@ -77,22 +78,16 @@ static void futex_wake_all(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-// The time that a waiting thread spins. With a CPU for each, long enough to bridge the uneven ends
-// of a step and the sampling between two passes; with more threads than CPUs, the one waited for
-// may need this one, so hardly at all. Where other programs want CPUs, that is so for as long as
-// they do: a thread that spun at a barrier in vain spins half as long at the next ones, one that
-// did not a quarter longer.
+// The time that a waiting thread spins, and then up to 64 looks. With a CPU for each, long enough
+// to bridge the uneven ends of a step and the sampling between two passes; with more threads than
+// CPUs, the one waited for may need this one, so hardly at all. Where other programs want CPUs,
+// that is so for as long as they do: a thread that spun at a barrier in vain spins half as long
+// from then on. Whether they still do, or it has been impatient since, only a long spin tells, so
+// once in a while it tries that.
 #define SPIN_MOST_NS    200000
 #define SPIN_LEAST_NS   3000
 #define SPIN_CROWDED_NS 1000
-
-static void learn(const struct ht_team *t, struct worker *w, bool spun_in_vain) {
-    if (t->crowded) return;
-    uint64_t ns = spun_in_vain ? w->spin_ns / 2 : w->spin_ns + w->spin_ns / 4;
-    if (ns > SPIN_MOST_NS) ns = SPIN_MOST_NS;
-    if (ns < SPIN_LEAST_NS) ns = SPIN_LEAST_NS;
-    if (ns != w->spin_ns) w->spin_ns = ns;
-}
+#define SPIN_TRY        256 // waits
 
 // Whether spinning was enough.
 static bool wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
@@ -116,6 +111,15 @@ static void move_on(struct signal_word *w) {
     if (atomic_load(&w->n_sleepers) != 0) futex_wake_all(&w->value);
 }
 
+static void wait_at_barrier(struct ht_team *t, struct worker *w, uint32_t round) {
+    bool fewer = !t->crowded && w->spin_ns < SPIN_MOST_NS;
+    bool tries = fewer && ++w->n_short % SPIN_TRY == 0;
+    bool enough = wait_past(&t->round, round, tries ? SPIN_MOST_NS : w->spin_ns);
+    if (tries && enough) w->spin_ns = SPIN_MOST_NS;
+    if (t->crowded || enough) return;
+    w->spin_ns = w->spin_ns / 2 > SPIN_LEAST_NS ? w->spin_ns / 2 : SPIN_LEAST_NS;
+}
+
 void ht_team_barrier(struct ht_team *t, int thread) {
     uint32_t n = (uint32_t)t->n_threads;
     if (n == 1) return;
@@ -125,8 +129,7 @@ void ht_team_barrier(struct ht_team *t, int thread) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed); // ordered by the round below
         move_on(&t->round);
     } else {
-        struct worker *w = &t->workers[thread];
-        learn(t, w, !wait_past(&t->round, round, w->spin_ns));
+        wait_at_barrier(t, &t->workers[thread], round);
     }
 }
 

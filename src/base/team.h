@@ -42,8 +42,9 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg);
 // Only inside a region, by every thread of the team. Full memory ordering.
 void ht_team_barrier(struct ht_team *t, int thread);
 
-// For how long a thread will spin at the next barrier before it sleeps: tests see by it that one
-// that spins in vain spins less. Of another thread's region, or of a thread in none.
+// For how long a thread spins before it sleeps, at most barriers and where it waits for a region:
+// tests see by it that one that spins in vain spins less. For that thread itself in a region, and
+// for the driving one, of itself, between regions.
 uint64_t ht_team_spin_ns(const struct ht_team *t, int thread);
 
 // Between two looks at what another thread of the region is about to finish; turn: 0, 1, 2 ...

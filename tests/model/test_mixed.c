@@ -27,16 +27,19 @@ struct mix {
 #define QKV                                                                                        \
     { "attn_q.weight", "attn_k.weight", "attn_v.weight" }
 
-// Codes to 127 beside codes to 120 (q8_sums.h), codes beside floats, floats of two kinds.
+// Codes to 127 beside codes to 120 (q8_sums.h), with and without mins, codes beside floats, floats
+// of two kinds.
 static const struct mix mixes[] = {
     {"qwen3moe", EXPERTS, {HT_Q8_0, HT_Q4_0, HT_Q8_0}},
     {"qwen3moe", EXPERTS, {HT_Q4_0, HT_Q8_0, HT_F16}},
     {"qwen3moe", EXPERTS, {HT_Q8_0, HT_F16, HT_Q4_0}},
     {"qwen3moe", EXPERTS, {HT_F16, HT_Q4_0, HT_F32}},
+    {"qwen3moe", EXPERTS, {HT_Q4_0, HT_Q4_1, HT_Q4_1}},
     {"qwen3moe", EXPERTS, {HT_BF16, HT_F32, HT_BF16}},
     {"qwen3", FFN, {HT_Q8_0, HT_Q4_0, HT_F16}},
     {"qwen3", FFN, {HT_F16, HT_Q8_0, HT_Q4_0}},
     {"qwen3", QKV, {HT_Q4_0, HT_Q8_0, HT_F16}},
+    {"qwen3", QKV, {HT_Q4_1, HT_Q4_1, HT_Q4_0}},
 };
 
 // ---- weights
@@ -55,6 +58,20 @@ static void q4_0_from_f32(const float *x, size_t n, uint8_t *out) {
     }
 }
 
+// The same with codes from 0 on and an f16 min behind the step.
+static void q4_1_from_f32(const float *x, size_t n, uint8_t *out) {
+    for (; n > 0; n -= 32, x += 32, out += 20) {
+        float d[2], low = x[0], high = x[0];
+        for (int i = 1; i < 32; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
+        d[0] = (high - low) / 14, d[1] = low;
+        ht_format_get(HT_F16)->from_f32(d, out, 2);
+        for (int i = 0; i < 16; i++) {
+            int a = (int)lrintf((x[i] - low) / d[0]), b = (int)lrintf((x[i + 16] - low) / d[0]);
+            out[4 + i] = (uint8_t)(a | b << 4);
+        }
+    }
+}
+
 static void convert(struct ht_weight *w, enum ht_format format) {
     const struct ht_format_info *f = ht_format_get(format);
     uint64_t n = w->ne[0] * w->ne[1] * (w->n_dims > 2 ? w->ne[2] : 1), n_bytes;
@@ -65,6 +82,8 @@ static void convert(struct ht_weight *w, enum ht_format format) {
     const float *x = (const float *)(const void *)w->data;
     if (format == HT_Q4_0)
         q4_0_from_f32(x, n, data);
+    else if (format == HT_Q4_1)
+        q4_1_from_f32(x, n, data);
     else if (format == HT_F32)
         memcpy(data, x, n_bytes);
     else

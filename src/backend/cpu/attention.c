@@ -297,8 +297,9 @@ static void ask_output(const struct ht_prepared *p, const struct ht_cpu_step *s,
     size_t n = ht_act_bytes(p->backend->linear, s->kind, w->task.n_kv * w->n_heads * d);
     for (uint32_t t = 0; t < w->task.tile->n_tokens; t++) {
         size_t row = (w->task.tile->row + t) * p->c->tensors[s->prep].row_bytes;
-        const uint8_t *y = ht_cpu_rows_at(p, s->prep, 0) + row + first;
-        for (size_t i = 0; i < n; i += 64) __builtin_prefetch(y + i, 1, 2);
+        const uint8_t *y = ht_cpu_rows_at(p, s->prep, 0) + row; // a line's beginning
+        for (size_t i = first & ~(size_t)63; i < first + n; i += 64)
+            __builtin_prefetch(y + i, 1, 2);
     }
 }
 

@@ -70,7 +70,8 @@ static inline bool ht_act_is_q8(enum ht_act_kind kind) {
 }
 
 // Bytes of one prepared activation row of n_in elements (n_in padded up as the kernels want, and
-// perhaps nine lines behind that nobody sets, nor reads but to copy whole rows): a multiple of 64.
+// behind that the rest of a line, and perhaps nine more, that nobody sets, nor reads but to copy
+// whole rows): a multiple of 64.
 // 0: n_in is too large.
 size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 // Prepares one row. dst is 64-byte aligned, ht_act_row_bytes long. Depends on nothing but x.

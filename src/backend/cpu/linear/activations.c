@@ -6,10 +6,19 @@
 #include "backend/cpu/linear/kernels.h"
 #include "base/checked.h"
 
-static enum ht_act_rest rest_of(enum ht_format f) {
-    const struct ht_codes *c = ht_format_get(f)->codes;
-    if (!c) return HT_REST_BIAS;
-    return c->group == 16 ? HT_REST_HALVES : c->has_min ? HT_REST_SUM : HT_REST_BIAS;
+// Kinds of 8-bit rows come in threes, in the order of what follows a block's scale.
+_Static_assert((int)HT_ACT_ROW_Q8_MINS == (int)HT_ACT_ROW_Q8 + (int)HT_REST_SUM &&
+                   (int)HT_ACT_ROW_Q8_HALVES == (int)HT_ACT_ROW_Q8 + (int)HT_REST_HALVES &&
+                   (int)HT_ACT_ROW_Q8_120_MINS == (int)HT_ACT_ROW_Q8_120 + (int)HT_REST_SUM &&
+                   (int)HT_ACT_ROW_Q8_120_HALVES == (int)HT_ACT_ROW_Q8_120 + (int)HT_REST_HALVES,
+               "in the order of ht_act_rest");
+
+static enum ht_act_kind of_three(enum ht_act_kind first, enum ht_format f) {
+    const struct ht_format_info *i = ht_format_get(f);
+    enum ht_act_rest rest = HT_REST_BIAS;
+    if (i && i->codes && i->codes->has_min) rest = HT_REST_SUM;
+    if (i && i->codes && i->codes->group == 16) rest = HT_REST_HALVES;
+    return (enum ht_act_kind)((int)first + (int)rest);
 }
 
 enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
@@ -31,8 +40,8 @@ enum ht_act_kind ht_linear_act_kind(enum ht_format f) {
     case HT_IQ2_S:
     case HT_IQ3_XXS:
     case HT_IQ3_S:
-    case HT_IQ4_XS: return HT_ACT_ROW_Q8_120 + rest_of(f);
-    default: return HT_ACT_ROW_Q8 + rest_of(f);
+    case HT_IQ4_XS: return of_three(HT_ACT_ROW_Q8_120, f);
+    default: return of_three(HT_ACT_ROW_Q8, f);
     }
 }
 
@@ -42,23 +51,24 @@ size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in) {
     bool ok = ht_act_is_q8(kind) ? ht_mul_size(n / HT_Q8_BLOCK, sizeof(struct ht_act_q8), &bytes)
                                  : ht_mul_size(n, sizeof(float), &bytes);
     if (!ok || !ht_align_size(bytes, 64, &bytes)) return 0;
-    // Those of a tile's tokens would share a few of the 64 sets of the L1 cache, which do not hold
-    // so many; 9 lines more than a multiple of 16 spread them.
+    // Rows of a tile's tokens that are a multiple of 16 lines apart would share a few of the 64
+    // sets of the L1 cache, which do not hold so many; 9 lines more spread them.
     return bytes % 1024 == 0 ? bytes + (size_t)9 * 64 : bytes;
 }
 
-#define TOPS(a, b, c)                                                                              \
-    .top = {(a), (b), (c)}, .weight = {1.0f / ((a) * (a)), 1.0f / ((b) * (b)), 1.0f / ((c) * (c))}
-
 const struct ht_act_how *ht_act_how(enum ht_act_kind kind) {
+#define HOW(kind, rest, a, b, c)                                                                   \
+    [HT_ACT_ROW_##kind - HT_ACT_ROW_Q8] = {                                                        \
+        {a, b, c},                                                                                 \
+        {1.0f / (a * a), 1.0f / (b * b), 1.0f / (c * c)},                                          \
+        HT_REST_##rest                                                                             \
+    }
     static const struct ht_act_how how[] = {
-        {TOPS(127, 126, 125), .rest = HT_REST_BIAS},
-        {TOPS(127, 126, 125), .rest = HT_REST_SUM},
-        {TOPS(127, 126, 125), .rest = HT_REST_HALVES},
-        {TOPS(120, 119, 118), .rest = HT_REST_BIAS},
-        {TOPS(120, 119, 118), .rest = HT_REST_SUM},
-        {TOPS(120, 119, 118), .rest = HT_REST_HALVES},
+        HOW(Q8, BIAS, 127, 126, 125),          HOW(Q8_MINS, SUM, 127, 126, 125),
+        HOW(Q8_HALVES, HALVES, 127, 126, 125), HOW(Q8_120, BIAS, 120, 119, 118),
+        HOW(Q8_120_MINS, SUM, 120, 119, 118),  HOW(Q8_120_HALVES, HALVES, 120, 119, 118),
     };
+#undef HOW
     return &how[kind - HT_ACT_ROW_Q8];
 }
 

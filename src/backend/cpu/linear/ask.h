@@ -282,7 +282,8 @@ INLINE void tokens_advance(struct tokens *x, const uint32_t n, const size_t n_by
 
 // Asks for so many lines of each of n tokens' activations behind a tile of as many, those that it
 // will multiply next: other threads made many of them, in caches of their own, and where K is long
-// they do not all stay in this one's.
+// they do not all stay in this one's. (A line for each block of codes, which is shorter, is all of
+// them, and some twice.)
 INLINE void ask_tokens(const struct tokens *x, const uint32_t n, const uint32_t n_lines) {
     const size_t behind = n * x->stride;
     UNROLL(2)

@@ -8,7 +8,7 @@
 //
 // Both sums fit in a byte: with c = 0 .. 15 a panel holds c + 120 of the first half, whose sums are
 // unsigned, and c - 8 of the second, whose sums are signed, and activations are at most 120
-// (HT_ACT_ROW_Q8_120). What is to be taken off the products is, with w = c - 8,
+// (HT_ACT_ROW_Q8_120, or _MINS). What is to be taken off the products is, with w = c - 8,
 //     the sum of (w[i] + 128) * w[16 + i]      by the panel's `start`
 //     the sum of a[i] * (a[16 + i] + 128)      `pairs` of the activations, or `pairs_less`
 // and formats with mins, whose codes have no offset, get 8 times the sum of a back. All of it is

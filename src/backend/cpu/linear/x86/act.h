@@ -146,7 +146,7 @@ static bool quantise_groups(const struct ht_act_how *how, const float *x, uint32
         // Blocks of a column lie far apart, so their lines are asked for first.
         for (uint32_t i = b; i < n && i < b + LANES; i++) {
             __builtin_prefetch(ht_act_block(dst, i, dst_step), 1);
-            __builtin_prefetch(&ht_act_block(dst, i, dst_step)->scale, 1);
+            __builtin_prefetch(&ht_act_block(dst, i, dst_step)->bias_half[1], 1);
         }
         finite &= read_group(how, x + b * HT_Q8_BLOCK, n - b, &g[b / LANES]);
     }
