@@ -116,8 +116,8 @@ _Noreturn void interrupt_end_program(void);
 
 extern const struct command command_run, command_inspect, command_tokenize, command_eval,
     command_bench, command_quantize, command_doctor;
-extern const struct option_group group_engine, group_file, group_sampling, group_prompt,
-    group_common;
+extern const struct option_group group_engine, group_processor, group_file, group_sampling,
+    group_prompt, group_common;
 
 int eval_tokens(const struct args *a); // eval_logits.c
 int eval_text(const struct args *a);   // eval_text.c

@@ -33,8 +33,8 @@ static const struct option bench_options[] = {
 };
 static const struct option_group bench_group = {"Runs", bench_options,
                                                 sizeof(bench_options) / sizeof(bench_options[0])};
-static const struct option_group *const bench_groups[] = {&bench_group, &group_engine, &group_file,
-                                                          &group_common};
+static const struct option_group *const bench_groups[] = {
+    &bench_group, &group_engine, &group_processor, &group_file, &group_common};
 
 // ---- one row
 

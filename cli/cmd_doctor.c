@@ -17,7 +17,7 @@ static const struct option doctor_options[] = {
     {"--json", NULL, NULL, OPTION_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON object"},
 };
 static const struct option_group doctor_group = {"Output", doctor_options, 1};
-static const struct option_group *const doctor_groups[] = {&doctor_group};
+static const struct option_group *const doctor_groups[] = {&doctor_group, &group_processor};
 
 enum { MAX_BAD = 32, TEXT = 256 };
 
@@ -29,6 +29,7 @@ struct checks {
 };
 
 struct doctor {
+    const struct args *a;
     struct hearth_machine machine;
     struct hearth_build build;
     struct hearth_ceilings ceilings;
@@ -38,6 +39,10 @@ struct doctor {
 };
 
 // ---- finding out
+
+static bool asks(const struct args *a) {
+    return a->threads || a->cpu_mask || a->cpu_level;
+}
 
 static void end_level(struct checks *c) {
     size_t len = strlen(c->levels);
@@ -62,19 +67,23 @@ static void on_check(void *user, const struct hearth_check *check) {
     }
 }
 
-static void examine(struct doctor *d) {
+// An exit code: what was asked for may be refused.
+static int examine(struct doctor *d) {
     struct hearth_engine_options o;
     size_t n_failed;
     hearth_machine_get(&d->machine);
     hearth_build_get(&d->build);
-    hearth_engine_options_default(&o);
-    if (!hearth_ceilings_measure(&o, CEILING_MS, &d->ceilings, &d->no_ceilings)) {
-        d->no_ceilings.status = HEARTH_OK;
+    engine_options(d->a, &o);
+    enum hearth_status s = hearth_ceilings_measure(&o, CEILING_MS, &d->ceilings, &d->no_ceilings);
+    if (!s) d->no_ceilings.status = HEARTH_OK;
+    if ((s == HEARTH_E_ARG || s == HEARTH_E_UNSUPPORTED) && asks(d->a)) {
+        return fail_error(&d->no_ceilings);
     }
     if (!hearth_self_test(on_check, &d->checks, &n_failed, &d->no_checks)) {
         d->no_checks.status = HEARTH_OK;
     }
     end_level(&d->checks);
+    return EXIT_FINE;
 }
 
 static bool is_well(const struct doctor *d) {
@@ -83,7 +92,7 @@ static bool is_well(const struct doctor *d) {
     return measured && !d->no_checks.status && d->checks.n_bad == 0;
 }
 
-// "2: the fast cores; 4 CPUs online, ..."
+// "2: the fast cores; 4 CPUs online, ...": those that a run takes by itself.
 static void explain_threads(const struct hearth_machine *m, char *buf, size_t n) {
     const char *why = m->n_quota && m->n_quota < m->n_fast ? "the CPU quota"
                       : m->n_fast < m->n_cores             ? "the fast cores"
@@ -128,12 +137,23 @@ static void print_build(const struct hearth_build *b) {
            b->builtin_bytes ? format_bytes(bytes, b->builtin_bytes) : "no model: left out");
 }
 
+// "asked for    --threads 1 --cpu-level avx2": what the ceilings are of, where it was given.
+static void print_asked(const struct args *a) {
+    if (!asks(a)) return;
+    fputs("asked for   ", stdout);
+    if (a->threads) printf(" --threads %d", (int)a->threads);
+    if (a->cpu_mask) printf(" --cpu-mask %s", a->cpu_mask);
+    if (a->cpu_level) printf(" --cpu-level %s", a->cpu_level);
+    putchar('\n');
+}
+
 static void print_ceilings(const struct doctor *d) {
     const struct hearth_ceilings *c = &d->ceilings;
     if (d->no_ceilings.status) {
         printf("ceilings     not measured: %s\n", d->no_ceilings.message);
         return;
     }
+    print_asked(d->a);
     printf("ceilings     read %.1f GB/s; multiply-adds: int8 %.0f, i16 %.0f, bf16 %.0f, f32 %.0f "
            "GMAC/s\n",
            c->read_bytes_s / 1e9, c->int8_macs_s / 1e9, c->i16_macs_s / 1e9, c->bf16_macs_s / 1e9,
@@ -207,10 +227,20 @@ static json_t *ceilings_json(const struct doctor *d) {
                      c->slowest_thread);
 }
 
+// What the ceilings are of, where it was given.
+static json_t *asked_json(const struct args *a) {
+    json_t *o = json_object();
+    if (a->threads) json_object_set_new(o, "threads", json_integer(a->threads));
+    if (a->cpu_mask) json_object_set_new(o, "cpu_mask", json_string(a->cpu_mask));
+    if (a->cpu_level) json_object_set_new(o, "cpu_level", json_string(a->cpu_level));
+    return o;
+}
+
 static int print_json(const struct doctor *d) {
-    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o}", "ok", (int)is_well(d), "machine",
-                          machine_json(&d->machine), "build", build_json(&d->build), "ceilings",
-                          ceilings_json(d), "kernels", checks_json(d));
+    json_t *o =
+        json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", (int)is_well(d), "machine",
+                  machine_json(&d->machine), "build", build_json(&d->build), "asked",
+                  asked_json(d->a), "ceilings", ceilings_json(d), "kernels", checks_json(d));
     char *text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
     json_decref(o);
     if (!text) return fail("out of memory");
@@ -222,8 +252,12 @@ static int print_json(const struct doctor *d) {
 static int run(const struct args *a) {
     struct doctor *d = calloc(1, sizeof(*d));
     if (!d) return fail("out of memory");
-    examine(d);
-    int code = EXIT_FINE;
+    d->a = a;
+    int code = examine(d);
+    if (code) {
+        free(d);
+        return code;
+    }
     if (a->json) {
         code = print_json(d);
     } else {
@@ -241,8 +275,9 @@ const struct command command_doctor = {
     .summary = "say what this machine can do, and check every kernel",
     .text = "Prints the processor and its level, the threads that a run would take and why, huge "
             "pages, memory, the libraries that are in, and what this machine reads and multiplies "
-            "in a second. Then runs every kernel of every level that works here against the plain "
-            "one, and says which differ. Takes one to two seconds, more where the system gives "
+            "in a second, with the threads, CPUs and level that are asked for. Then runs every "
+            "kernel of every level that works here against the plain one, and says which differ. "
+            "Takes one to two seconds, more where the system gives "
             "memory slowly. Exits with 0 only if all is well.",
     .groups = doctor_groups,
     .n_groups = sizeof(doctor_groups) / sizeof(doctor_groups[0]),

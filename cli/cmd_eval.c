@@ -31,8 +31,8 @@ static const struct option text_options[] = {
      "file asks for one"},
 };
 static const struct option_group text_group = {"Perplexity of a text", text_options, 1};
-static const struct option_group *const eval_groups[] = {&eval_group, &text_group, &group_engine,
-                                                         &group_file, &group_common};
+static const struct option_group *const eval_groups[] = {
+    &eval_group, &text_group, &group_engine, &group_processor, &group_file, &group_common};
 
 static int run(const struct args *a) {
     if (a->tokens && a->file) return fail_usage("--tokens and --file cannot both be given");

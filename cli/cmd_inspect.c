@@ -25,7 +25,7 @@ static const struct option inspect_options[] = {
 static const struct option_group inspect_group = {
     "What to print", inspect_options, sizeof(inspect_options) / sizeof(inspect_options[0])};
 static const struct option_group *const inspect_groups[] = {&inspect_group, &group_engine,
-                                                            &group_common};
+                                                            &group_processor, &group_common};
 
 struct inspect {
     const struct args *a;

@@ -31,8 +31,9 @@ static const struct option run_options[] = {
 };
 static const struct option_group run_group = {"Generation", run_options,
                                               sizeof(run_options) / sizeof(run_options[0])};
-static const struct option_group *const run_groups[] = {&group_prompt, &run_group,  &group_sampling,
-                                                        &group_engine, &group_file, &group_common};
+static const struct option_group *const run_groups[] = {
+    &group_prompt,    &run_group,  &group_sampling, &group_engine,
+    &group_processor, &group_file, &group_common};
 
 struct run {
     const struct args *a;
@@ -146,10 +147,10 @@ static void fill_options(struct run *r, struct hearth_request_options *o) {
     o->user = r;
 }
 
-static void print_rate(const char *what, uint64_t n, uint64_t ns) {
-    fprintf(stderr, "  %-12s %6llu tokens", what, (unsigned long long)n);
-    if (n && ns) fprintf(stderr, "  %9.1f tokens/s", (double)n * 1e9 / (double)ns);
-    fputc('\n', stderr);
+// "  prompt           26 tokens     1234.5 tokens/s": n tokens, and how fast n_timed of them came.
+static void print_rate(const char *what, uint64_t n, uint64_t n_timed, uint64_t ns) {
+    fprintf(stderr, "  %-12s %6llu %s", what, (unsigned long long)n, n == 1 ? "token " : "tokens");
+    if (n_timed && ns) fprintf(stderr, "  %9.1f tokens/s", (double)n_timed * 1e9 / (double)ns);
 }
 
 static void print_statistics(const struct run *r, enum hearth_finish finish) {
@@ -157,7 +158,7 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
     char peak[32], clean[CLEAN_BYTES];
     hearth_request_get_stats(r->request, &s);
     // The first token comes out of the prompt's last pass: its time is the prompt's.
-    uint64_t n_generated = s.n_generated_tokens ? s.n_generated_tokens - 1 : 0;
+    uint64_t n_timed = s.n_generated_tokens ? s.n_generated_tokens - 1 : 0;
     fprintf(stderr, "\n%s, %s\n", clean_text(clean, model_label(r->a)),
             hearth_engine_device(r->engine));
     fprintf(stderr, "  %-12s %13.3f s\n", "load", r->load_s);
@@ -165,12 +166,10 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
         fprintf(stderr, "  %-12s %6llu tokens of %llu\n", "prompt",
                 (unsigned long long)s.n_prompt_read, (unsigned long long)s.n_prompt_tokens);
     } else {
-        print_rate("prompt", s.n_prompt_tokens, s.prompt_ns);
+        print_rate("prompt", s.n_prompt_tokens, s.n_prompt_tokens, s.prompt_ns);
+        fputc('\n', stderr);
     }
-    fprintf(stderr, "  %-12s %6llu tokens", "generation", (unsigned long long)s.n_generated_tokens);
-    if (n_generated && s.generation_ns) {
-        fprintf(stderr, "  %9.1f tokens/s", (double)n_generated * 1e9 / (double)s.generation_ns);
-    }
+    print_rate("generation", s.n_generated_tokens, n_timed, s.generation_ns);
     fprintf(stderr, "  (%s)\n", finish_name(finish));
     fprintf(stderr, "  %-12s %15s\n", "peak memory", format_bytes(peak, peak_memory()));
 }

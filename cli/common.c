@@ -58,22 +58,27 @@ static const struct option engine_options_[] = {
      "f32, bf16 or q8_0 (half as large, faster behind long contexts, a little less exact)"},
     {"--batch", NULL, "N", OPTION_INT, AT(batch), 1, 65536, NULL, NULL,
      "tokens of one pass at most"},
-    {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,
-     "0: the fast cores this process may use", "threads that compute"},
-    {"--cpu-mask", NULL, "HEX", OPTION_TEXT, AT(cpu_mask), 0, 0, NULL,
-     "none: the system places the threads",
-     "the CPUs that compute, one thread bound to each; CPU 0 is the lowest bit: f0 is 4 to 7"},
     {"--repack", NULL, NULL, OPTION_FLAG, AT(repack), 0, 0, NULL, NULL,
      "copy the weights in the order that this machine reads fastest: the same text, faster, for as "
      "much memory again as they have and a later start; for AVX2, and AVX-512 with VNNI"},
     {"--backend", NULL, "B", OPTION_CHOICE, AT(backend), 0, 0, backends, NULL,
      "cpu, or ref: the slow specification that cpu is tested against, on one thread"},
+};
+const struct option_group group_engine = {"Engine", engine_options_,
+                                          sizeof(engine_options_) / sizeof(engine_options_[0])};
+
+static const struct option processor_options[] = {
+    {"--threads", "-t", "N", OPTION_INT, AT(threads), 0, 256, NULL,
+     "0: the fast cores this process may use", "threads that compute"},
+    {"--cpu-mask", NULL, "HEX", OPTION_TEXT, AT(cpu_mask), 0, 0, NULL,
+     "none: the system places the threads",
+     "the CPUs that compute, one thread bound to each; CPU 0 is the lowest bit: f0 is 4 to 7"},
     {"--cpu-level", NULL, "L", OPTION_TEXT, AT(cpu_level), 0, 0, NULL, "the best there is",
      "the kernels to use, of those that run here ('hearth doctor' lists them): scalar, avx2, "
      "avx2vnni, avx512, avx512vnni, avx512bf16, amx; neon, neon_dotprod, neon_i8mm"},
 };
-const struct option_group group_engine = {"Engine", engine_options_,
-                                          sizeof(engine_options_) / sizeof(engine_options_[0])};
+const struct option_group group_processor = {
+    "Processor", processor_options, sizeof(processor_options) / sizeof(processor_options[0])};
 
 static const struct option file_options[] = {
     {"--no-mmap", NULL, NULL, OPTION_FLAG, AT(no_mmap), 0, 0, NULL, NULL,

@@ -48,6 +48,18 @@ class Doctor(unittest.TestCase):
         self.assertRegex(lines[9], r"^kernels +\d+ checked against scalar")
         self.assertEqual(lines[10:], ["", "all is well", ""])
 
+    def test_asked(self):
+        d = json.loads(tiny.hearth("doctor", "--json", "--threads", "1", "--cpu-level", "scalar")[1])
+        self.assertEqual(d["asked"], {"threads": 1, "cpu_level": "scalar"})
+        self.assertEqual(d["ceilings"]["slowest_thread"], 1)
+        self.assertEqual(json.loads(tiny.hearth("doctor", "--json")[1])["asked"], {})
+        code, out, err = tiny.hearth("doctor", "--threads", "1", "--cpu-level", "scalar")
+        self.assertEqual((code, err), (0, ""), out)
+        self.assertIn("\nasked for    --threads 1 --cpu-level scalar\nceilings     read ", out.decode())
+        for args in (["--cpu-level", "sse9"], ["--cpu-mask", "0"], ["--threads", "2", "--cpu-mask", "1"]):
+            code, out, err = tiny.hearth("doctor", *args)
+            self.assertEqual((code, out, err.count("\n")), (2, b"", 1), err)
+
     def test_output_lost(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("no /dev/full")
