@@ -105,19 +105,14 @@ int32_t ht_special_find(const struct ht_special_set *s, const struct ht_vocab *v
     return -1;
 }
 
-// Names that models give to the token at the end of a turn, a message or a document. The first ones
-// stand around files that are filled in: a prompt may have them as plain text, so user-defined ones
-// stay so, where the others become control tokens, which a plain text cannot forge.
-enum { N_FILE_NAMES = 8 };
+// Names that models give to the token at the end of a turn, a message or a document. Those around
+// files that are filled in a prompt may have as plain text, so user-defined ones stay so, where the
+// others become control tokens, which a plain text cannot forge.
+static const char *const file_names[] = {
+    "<|fim_pad|>",  "<fim_pad>",  "<fim-pad>",  "<|repo_name|>",
+    "<|fim_repo|>", "<fim-repo>", "<reponame>", "<|file_sep|>",
+};
 static const char *const end_names[] = {
-    "<|fim_pad|>",
-    "<fim_pad>",
-    "<fim-pad>",
-    "<|repo_name|>",
-    "<|fim_repo|>",
-    "<fim-repo>",
-    "<reponame>",
-    "<|file_sep|>",
     "</s>",
     "<eos>",
     "<|eos|>",
@@ -151,13 +146,19 @@ static int32_t find_name(const struct ht_vocab *v, const char *name) {
     return id >= 0 || !barred ? id : ht_vocab_find(v, name, strlen(name), HT_TYPES_TEXT);
 }
 
+// stays: as a user-defined token, if it is one.
+static void mark_end(struct ht_vocab *v, const char *name, bool stays) {
+    int32_t id = find_name(v, name);
+    if (id < 0) return;
+    stays = stays && ht_vocab_type(v, id) == HT_TOKEN_USER;
+    v->flags[id] = (stays ? HT_TOKEN_USER : HT_TOKEN_CONTROL) | HT_FLAG_END;
+}
+
 void ht_special_mark_ends(struct ht_vocab *v) {
     // where a message may end in a call or a return, "end" only closes one of several messages
     bool harmony = find_name(v, "<|return|>") >= 0 && find_name(v, "<|call|>") >= 0;
-    for (size_t i = 0; i < sizeof(end_names) / sizeof(*end_names); i++) {
-        int32_t id = find_name(v, end_names[i]);
-        if (id < 0 || (harmony && !strcmp(end_names[i], "<|end|>"))) continue;
-        bool stays = i < N_FILE_NAMES && ht_vocab_type(v, id) == HT_TOKEN_USER;
-        v->flags[id] = (stays ? HT_TOKEN_USER : HT_TOKEN_CONTROL) | HT_FLAG_END;
-    }
+    for (size_t i = 0; i < sizeof(file_names) / sizeof(*file_names); i++)
+        mark_end(v, file_names[i], true);
+    for (size_t i = 0; i < sizeof(end_names) / sizeof(*end_names); i++)
+        if (!harmony || strcmp(end_names[i], "<|end|>") != 0) mark_end(v, end_names[i], false);
 }

@@ -343,6 +343,31 @@ static void plain_ends(void **state) {
     make_free(m);
 }
 
+// All of them that stand around files.
+static void plain_file_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"<|fim_pad|>",  "<fim_pad>",  "<fim-pad>",  "<|repo_name|>",
+                                        "<|fim_repo|>", "<fim-repo>", "<reponame>", "<|file_sep|>"};
+    enum { N = sizeof names / sizeof *names };
+    struct make *m = make_bpe("gpt-2");
+    struct ht_tokenizer *t = NULL;
+    struct hearth_tokens ids = {0};
+    int32_t id[N];
+    char text[256] = "";
+    for (size_t i = 0; i < N; i++) {
+        id[i] = make_name(m, names[i], 4);
+        strcat(text, names[i]);
+    }
+    assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    assert_int_equal(ht_encode(t, text, strlen(text), 0, &ids, NULL), HEARTH_OK);
+    assert_int_equal(ids.n, N);
+    for (size_t i = 0; i < N; i++)
+        assert_true(ids.ids[i] == id[i] && ht_tokenizer_is_end(t, id[i]));
+    ht_free(ids.ids);
+    ht_tokenizer_free(t);
+    make_free(m);
+}
+
 static enum hearth_status use(struct make *m, struct hearth_error *err) {
     static char text[4096];
     struct ht_tokenizer *t = NULL;
@@ -497,13 +522,21 @@ static void no_heap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing),     cmocka_unit_test(lengths),
-        cmocka_unit_test(long_tokens), cmocka_unit_test(values),
-        cmocka_unit_test(merges),      cmocka_unit_test(ids),
-        cmocka_unit_test(kinds),       cmocka_unit_test(ends),
-        cmocka_unit_test(no_memory),   cmocka_unit_test(changed_bytes),
-        cmocka_unit_test(no_heap),     cmocka_unit_test(warning),
-        cmocka_unit_test(end_names),   cmocka_unit_test(plain_ends),
+        cmocka_unit_test(missing),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(long_tokens),
+        cmocka_unit_test(values),
+        cmocka_unit_test(merges),
+        cmocka_unit_test(ids),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(ends),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(no_heap),
+        cmocka_unit_test(warning),
+        cmocka_unit_test(end_names),
+        cmocka_unit_test(plain_ends),
+        cmocka_unit_test(plain_file_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
