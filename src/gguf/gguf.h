@@ -106,8 +106,8 @@ HT_MUST_CHECK enum hearth_status ht_gguf_get_str(const struct ht_gguf *g, const 
                                                  bool required, struct ht_str *out,
                                                  struct hearth_error *err);
 // Element i of an array (or i == 0 of a scalar) of integers / floats; the caller has checked kv's
-// type and i < kv->n. int_at of what is beyond INT64_MAX is that, but -1 of
-// 2^64 - 1, which says "not set"; bits_at has all 64 of a u64.
+// type and i < kv->n. int_at of what is beyond INT64_MAX is that, but -1 of 2^64 - 1, which says
+// "not set"; bits_at has all 64 of a u64.
 int64_t ht_gguf_int_at(const struct ht_gguf_kv *kv, uint64_t i);
 uint64_t ht_gguf_bits_at(const struct ht_gguf_kv *kv, uint64_t i);
 double ht_gguf_num_at(const struct ht_gguf_kv *kv, uint64_t i);

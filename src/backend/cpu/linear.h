@@ -28,8 +28,8 @@
 // top. A block whose largest top / amax overflows is all zero; one that holds an infinity or a NaN
 // has the scale NaN. (Against amax / 127 alone this takes a tenth off the error of the logits, for
 // some 40 cycles a block.)
-// The bf16 instructions of x86 and Arm add pairs in their own way: BF16 alone
-// may differ between levels, never within one.
+// The bf16 instructions of x86 and Arm add pairs in their own way: BF16 alone may differ between
+// levels, never within one.
 #ifndef HT_CPU_LINEAR_H
 #define HT_CPU_LINEAR_H
 
@@ -71,8 +71,7 @@ static inline bool ht_act_is_q8(enum ht_act_kind kind) {
 
 // Bytes of one prepared activation row of n_in elements (n_in padded up as the kernels want, and
 // behind that the rest of a line, and perhaps nine more, that nobody sets, nor reads but to copy
-// whole rows): a multiple of 64.
-// 0: n_in is too large.
+// whole rows): a multiple of 64. 0: n_in is too large.
 size_t ht_act_row_bytes(enum ht_act_kind kind, uint32_t n_in);
 // Prepares one row. dst is 64-byte aligned, ht_act_row_bytes long. Depends on nothing but x.
 void ht_act_prepare(const struct ht_linear_kernels *k, enum ht_act_kind kind, const float *x,
