@@ -34,8 +34,7 @@ struct signal_word {
 struct worker {
     _Alignas(64) struct ht_team *team;
     pthread_t thread; // of thread 0, the caller, nothing
-    uint64_t spin_ns; // how long it spins before it sleeps
-    unsigned n_short; // waits at barriers while that was not all of SPIN_MOST_NS
+    struct ht_spin spin;
     int index;
 };
 
@@ -78,18 +77,24 @@ static void futex_wake_all(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-// The time that a waiting thread spins, and then up to 64 looks. With a CPU for each, long enough
-// to bridge the uneven ends of a step and the sampling between two passes; with more threads than
-// CPUs, the one waited for may need this one, so hardly at all. Where other programs want CPUs,
-// that is so for as long as they do: a thread that spun at a barrier in vain spins half as long
-// from then on. Whether they still do, or it has been impatient since, only a long spin tells, so
-// once in a while it tries that.
-#define SPIN_MOST_NS    200000
-#define SPIN_LEAST_NS   3000
-#define SPIN_CROWDED_NS 1000
-#define SPIN_TRY        256 // waits
+void ht_spin_begin(struct ht_spin *s, bool crowded) {
+    *s = (struct ht_spin){.ns = crowded ? HT_SPIN_CROWDED_NS : HT_SPIN_MOST_NS, .fixed = crowded};
+}
 
-// Whether spinning was enough.
+uint64_t ht_spin_next(struct ht_spin *s) {
+    bool fewer = !s->fixed && s->ns < HT_SPIN_MOST_NS;
+    return fewer && ++s->n_short % HT_SPIN_TRY == 0 ? HT_SPIN_MOST_NS : s->ns;
+}
+
+void ht_spin_tell(struct ht_spin *s, uint64_t spun_ns, bool enough) {
+    if (s->fixed) return;
+    if (enough)
+        s->ns = spun_ns > s->ns ? spun_ns : s->ns;
+    else
+        s->ns = s->ns / 2 > HT_SPIN_LEAST_NS ? s->ns / 2 : HT_SPIN_LEAST_NS;
+}
+
+// Spins for spin_ns, and then up to 64 looks. Whether that was enough.
 static bool wait_past(struct signal_word *w, uint32_t seen, uint64_t spin_ns) {
     uint64_t start = 0;
     for (unsigned i = 1;; i++) {
@@ -111,13 +116,9 @@ static void move_on(struct signal_word *w) {
     if (atomic_load(&w->n_sleepers) != 0) futex_wake_all(&w->value);
 }
 
-static void wait_at_barrier(struct ht_team *t, struct worker *w, uint32_t round) {
-    bool fewer = !t->crowded && w->spin_ns < SPIN_MOST_NS;
-    bool tries = fewer && ++w->n_short % SPIN_TRY == 0;
-    bool enough = wait_past(&t->round, round, tries ? SPIN_MOST_NS : w->spin_ns);
-    if (tries && enough) w->spin_ns = SPIN_MOST_NS;
-    if (t->crowded || enough) return;
-    w->spin_ns = w->spin_ns / 2 > SPIN_LEAST_NS ? w->spin_ns / 2 : SPIN_LEAST_NS;
+static void wait_at_barrier(struct ht_team *t, struct ht_spin *spin, uint32_t round) {
+    uint64_t spin_ns = ht_spin_next(spin);
+    ht_spin_tell(spin, spin_ns, wait_past(&t->round, round, spin_ns));
 }
 
 void ht_team_barrier(struct ht_team *t, int thread) {
@@ -129,7 +130,7 @@ void ht_team_barrier(struct ht_team *t, int thread) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed); // ordered by the round below
         move_on(&t->round);
     } else {
-        wait_at_barrier(t, &t->workers[thread], round);
+        wait_at_barrier(t, &t->workers[thread].spin, round);
     }
 }
 
@@ -138,7 +139,7 @@ static void *worker_main(void *arg) {
     struct ht_team *t = w->team;
     (void)ht_float_enter(); // for good: its settings would be those of whoever created the team
     for (uint32_t epoch = 0;; epoch++) {
-        (void)wait_past(&t->epoch, epoch, w->spin_ns); // the caller's business may be long
+        (void)wait_past(&t->epoch, epoch, w->spin.ns); // the caller's business may be long
         if (!t->fn) return NULL;
         t->fn(t->arg, w->index, t->n_threads);
         ht_team_barrier(t, w->index);
@@ -223,9 +224,10 @@ static enum hearth_status create(int n_threads, const int *cpus, struct ht_team 
     t->crowded = !cpus && n > ht_team_usable_cpus();
     t->driver_cpu = -1;
     t->process = getpid();
-    for (int i = 0; i < n; i++)
-        t->workers[i] = (struct worker){
-            .team = t, .index = i, .spin_ns = t->crowded ? SPIN_CROWDED_NS : SPIN_MOST_NS};
+    for (int i = 0; i < n; i++) {
+        t->workers[i] = (struct worker){.team = t, .index = i};
+        ht_spin_begin(&t->workers[i].spin, t->crowded);
+    }
     // Signals are the application's own: they go to its threads, never to these, but for those that
     // a thread's own instructions raise.
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -293,7 +295,7 @@ int ht_team_size(const struct ht_team *t) {
     return t->n_threads;
 }
 uint64_t ht_team_spin_ns(const struct ht_team *t, int thread) {
-    return t->workers[thread].spin_ns;
+    return t->workers[thread].spin.ns;
 }
 bool ht_team_is_crowded(const struct ht_team *t) {
     return t->crowded;

@@ -42,9 +42,27 @@ void ht_team_run(struct ht_team *t, ht_team_fn fn, void *arg);
 // Only inside a region, by every thread of the team. Full memory ordering.
 void ht_team_barrier(struct ht_team *t, int thread);
 
-// For how long a thread spins before it sleeps, at most barriers and where it waits for a region:
-// tests see by it that one that spins in vain spins less. For that thread itself in a region, and
-// for the driving one, of itself, between regions.
+// How long one thread spins at a barrier before it sleeps. With a CPU for each, long enough to
+// bridge the uneven ends of a step and the sampling between two passes; with more threads than
+// CPUs, the one waited for may need this one, so hardly at all. Where other programs want CPUs,
+// that is so for as long as they do: a thread that spun in vain spins half as long from then on.
+// Whether they still do, or it has been impatient since, only a long spin tells, so once in a while
+// it tries that.
+#define HT_SPIN_MOST_NS    200000
+#define HT_SPIN_LEAST_NS   3000
+#define HT_SPIN_CROWDED_NS 1000
+#define HT_SPIN_TRY        256 // waits
+struct ht_spin {
+    uint64_t ns;      // at most waits
+    unsigned n_short; // waits while that was not HT_SPIN_MOST_NS
+    bool fixed;       // for a crowded team
+};
+void ht_spin_begin(struct ht_spin *s, bool crowded);
+// How long to spin this time; then, whether that was enough.
+uint64_t ht_spin_next(struct ht_spin *s);
+void ht_spin_tell(struct ht_spin *s, uint64_t spun_ns, bool enough);
+// What a thread of a team has come to. For that thread itself in a region, and for the driving one,
+// of itself, between regions.
 uint64_t ht_team_spin_ns(const struct ht_team *t, int thread);
 
 // Between two looks at what another thread of the region is about to finish; turn: 0, 1, 2 ...

@@ -79,54 +79,78 @@ static void test_barriers_asleep(void **state) {
     run_ring(8, 20, 500000);
 }
 
-// Thread 1 comes so late that thread 0 falls asleep, `late` times, and then a little late.
+// Who waits for a thread that has no CPU had better give it one: waits in vain shorten the
+// spinning, one in 256 is long all the same, and when that is enough, all are.
+static void test_spins_less_in_vain(void **state) {
+    (void)state;
+    struct ht_spin s;
+    ht_spin_begin(&s, false);
+    assert_int_equal(ht_spin_next(&s), HT_SPIN_MOST_NS);
+    ht_spin_tell(&s, HT_SPIN_MOST_NS, true);
+    assert_int_equal(ht_spin_next(&s), HT_SPIN_MOST_NS);
+    for (uint64_t ns = HT_SPIN_MOST_NS; ns > HT_SPIN_LEAST_NS; ns /= 2) {
+        assert_int_equal(ht_spin_next(&s), ns);
+        ht_spin_tell(&s, ns, false);
+    }
+    assert_int_equal(s.ns, HT_SPIN_LEAST_NS);
+    int n = 0;
+    uint64_t ns;
+    for (; (ns = ht_spin_next(&s)) != HT_SPIN_MOST_NS; n++) {
+        assert_int_equal(ns, HT_SPIN_LEAST_NS);
+        ht_spin_tell(&s, ns, n % 2 == 0); // a short one that was enough says nothing of long ones
+        assert_int_equal(s.ns, HT_SPIN_LEAST_NS);
+    }
+    assert_in_range(n, HT_SPIN_TRY - 8, HT_SPIN_TRY); // those on the way down counted
+    ht_spin_tell(&s, HT_SPIN_MOST_NS, false);
+    assert_int_equal(s.ns, HT_SPIN_LEAST_NS);
+    for (n = 1; ht_spin_next(&s) != HT_SPIN_MOST_NS; n++) ht_spin_tell(&s, s.ns, true);
+    assert_int_equal(n, HT_SPIN_TRY);
+    ht_spin_tell(&s, HT_SPIN_MOST_NS, true);
+    assert_int_equal(s.ns, HT_SPIN_MOST_NS);
+    ht_spin_begin(&s, true);
+    for (n = 0; n < 3 * HT_SPIN_TRY; n++) {
+        assert_int_equal(ht_spin_next(&s), HT_SPIN_CROWDED_NS);
+        ht_spin_tell(&s, HT_SPIN_CROWDED_NS, n % 2 == 0);
+    }
+}
+
+// Thread 1 comes so late that thread 0 falls asleep, until that spins as little as can be, and then
+// at once, until it spins as at first. When, is for the machine to say: nothing here is timed.
 struct waits {
     struct ht_team *team;
-    int late, rounds;
-    uint64_t first, least, again;
-    bool done; // written by thread 0 in front of a barrier and read behind it
+    uint64_t least, again;
+    bool late, done; // written by thread 0 in front of a barrier and read behind it
 };
-
-static void work_for(long ns) {
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < ns);
-}
 
 static void wait_for_late(void *arg, int thread, int n_threads) {
     struct waits *w = arg;
     (void)n_threads;
-    for (int i = 0; i < w->rounds && !w->done; i++) {
-        if (thread == 1 && i < w->late) nap(3000000);
-        if (thread == 1 && i >= w->late) work_for(20000);
+    while (!w->done) {
+        if (thread == 1 && w->late) nap(1000000);
         ht_team_barrier(w->team, thread);
         if (thread == 0) {
-            w->again = ht_team_spin_ns(w->team, 0);
-            if (i + 1 == w->late) w->least = w->again;
-            w->done = i >= w->late && w->again > w->least;
+            uint64_t ns = ht_team_spin_ns(w->team, 0);
+            *(w->late ? &w->least : &w->again) = ns;
+            if (ht_team_is_crowded(w->team))
+                w->done = !w->late;
+            else
+                w->done = !w->late && ns >= HT_SPIN_MOST_NS;
+            w->late = w->late && ns > HT_SPIN_LEAST_NS && !ht_team_is_crowded(w->team);
         }
         ht_team_barrier(w->team, thread);
     }
 }
 
-// Who waits for a thread that has no CPU had better give it one: waits in vain shorten the
-// spinning. It comes back though the other is later, each time, than what is left of it. (More
-// threads than CPUs spin little anyway.)
-static void test_spins_less_in_vain(void **state) {
+static void test_team_spins_less(void **state) {
     (void)state;
-    struct waits w = {.late = 12, .rounds = 20000};
+    struct waits w = {.late = true};
     assert_int_equal(ht_team_create(2, &w.team, NULL), HEARTH_OK);
-    w.first = ht_team_spin_ns(w.team, 0);
-    if (ht_team_is_crowded(w.team)) w.rounds = 100;
+    uint64_t first = ht_team_spin_ns(w.team, 0);
+    bool crowded = ht_team_is_crowded(w.team);
     ht_team_run(w.team, wait_for_late, &w);
-    if (ht_team_is_crowded(w.team)) {
-        assert_true(w.first == w.least && w.first == w.again);
-    } else {
-        assert_true(w.least < 20000 && w.least < w.first);
-        assert_true(w.again == w.first);
-    }
+    assert_int_equal(first, crowded ? HT_SPIN_CROWDED_NS : HT_SPIN_MOST_NS);
+    assert_int_equal(w.least, crowded ? HT_SPIN_CROWDED_NS : HT_SPIN_LEAST_NS);
+    assert_int_equal(w.again, first);
     ht_team_destroy(w.team);
 }
 
@@ -400,6 +424,7 @@ int main(void) {
         cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_barriers_asleep),
         cmocka_unit_test(test_spins_less_in_vain),
+        cmocka_unit_test(test_team_spins_less),
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_two_teams),
