@@ -25,6 +25,7 @@ struct bench {
     uint64_t repacked_bytes; // of weights that the engine copied
     struct interrupt interrupt;
     struct progress progress;
+    bool has_begun; // to print
     int n_printed;
 };
 
@@ -62,6 +63,7 @@ int bench_no_place_for(uint32_t n, uint32_t depth);
 // bench_report.c
 void bench_print_head(struct bench *b);
 void bench_print_row(struct bench *b, const struct test *t);
-void bench_print_end(struct bench *b);
+// complete: every row is there; else what there is is ended, as JSON.
+void bench_print_end(struct bench *b, bool complete);
 
 #endif

@@ -159,6 +159,7 @@ static void json_row(const struct bench *b, const struct test *t) {
 }
 
 void bench_print_head(struct bench *b) {
+    b->has_begun = true;
     if (b->a->json) {
         json_head(b);
     } else {
@@ -191,8 +192,8 @@ static void print_pages(const struct bench *b) {
     }
 }
 
-void bench_print_end(struct bench *b) {
-    if (b->a->json) printf("\n  ]");
-    print_pages(b);
+void bench_print_end(struct bench *b, bool complete) {
+    if (b->a->json) printf("\n  ],\n  \"complete\": %s", complete ? "true" : "false");
+    if (complete) print_pages(b);
     if (b->a->json) puts("\n}");
 }

@@ -265,7 +265,7 @@ static int bench_model(struct bench *b, const struct lists *l) {
         interrupt_begin(&b->interrupt);
         for (size_t i = 0; i < n && !code; i++) code = run_seqs(b, l, &o[i], i == 0);
         interrupt_end(&b->interrupt);
-        if (!code) bench_print_end(b);
+        if (b->has_begun) bench_print_end(b, !code);
     }
     free(o);
     return code;

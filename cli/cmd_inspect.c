@@ -30,6 +30,7 @@ static const struct option_group *const inspect_groups[] = {&inspect_group, &gro
 struct inspect {
     const struct args *a;
     const hearth_file *file;
+    bool is_cut;         // only its head is there
     hearth_model *model; // NULL: it cannot run
     struct hearth_error why;
     struct hearth_memory memory;
@@ -349,7 +350,7 @@ static int inspect_file(struct inspect *in, hearth_file *f) {
     if (in->why.status && !code) {
         code = fail_error(&in->why);
         // A file may be looked at that is no model to run; what was asked for of one was not given.
-        if (!in->model && !a->plan && !a->memory) code = EXIT_FINE;
+        if (!in->model && !in->is_cut && !a->plan && !a->memory) code = EXIT_FINE;
     }
     if (in->model) {
         hearth_model_close(in->model); // and the file with it
@@ -380,7 +381,10 @@ static int run(const struct args *a) {
     hearth_file *f = NULL;
     if (!a->memory && has_engine_options(a))
         return fail_usage("options of an engine go with --memory: 'hearth inspect' runs nothing");
-    if (a->n_operands && hearth_file_open(a->operands[0], &f, &err)) return fail_error(&err);
+    if (a->n_operands && hearth_file_open(a->operands[0], &f, &err)) {
+        in.is_cut = !hearth_file_open_head(a->operands[0], &f, NULL);
+        if (!in.is_cut) return fail_error(&err);
+    }
     return inspect_file(&in, f);
 }
 
@@ -391,7 +395,8 @@ const struct command command_inspect = {
     .summary = "say what a model file is, and what it will take to run it",
     .text = "Prints what a GGUF file holds: the model's shape, its metadata, its tensors by "
             "format. Only the head of the file is read. A file whose model Hearth cannot run is "
-            "printed as well, followed by the reason. Without MODEL it is the built-in model.",
+            "printed as well, followed by the reason; so is one that is cut short behind its "
+            "head, but with exit code 1. Without MODEL it is the built-in model.",
     .groups = inspect_groups,
     .n_groups = sizeof(inspect_groups) / sizeof(inspect_groups[0]),
     .run = run,

@@ -33,11 +33,19 @@ static bool is_one_file(const char *a, const char *b) {
            of_a.st_ino == of_b.st_ino;
 }
 
+static void print_sizes(const char *path, const hearth_file *in) {
+    char before[32], after[32], clean[CLEAN_BYTES];
+    struct stat out;
+    bool known = stat(path, &out) == 0;
+    fprintf(stderr, "%s: %s, was %s\n", clean_text(clean, path),
+            known ? format_bytes(after, (uint64_t)out.st_size) : "complete",
+            format_bytes(before, hearth_file_bytes(in)));
+}
+
 static int run(const struct args *a) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct quantize q;
-    hearth_file *in = NULL, *out = NULL;
-    char before[32], after[32], clean[CLEAN_BYTES];
+    hearth_file *in = NULL;
     if (!a->type) return fail_usage("'hearth quantize' wants --type: F32, F16, BF16 or Q8_0");
     if (strcmp(a->operands[1], "-") == 0)
         return fail_usage("'hearth quantize' wants a file to write; ./- is one of that name");
@@ -53,14 +61,8 @@ static int run(const struct args *a) {
         hearth_file_close(in);
         return EXIT_INTERRUPTED;
     }
-    if (!s) s = hearth_file_open(a->operands[1], &out, &err);
     int code = s ? fail_error(&err) : EXIT_FINE;
-    if (!s) {
-        fprintf(stderr, "%s: %s, was %s\n", clean_text(clean, a->operands[1]),
-                format_bytes(after, hearth_file_bytes(out)),
-                format_bytes(before, hearth_file_bytes(in)));
-    }
-    hearth_file_close(out);
+    if (!s) print_sizes(a->operands[1], in);
     hearth_file_close(in);
     return code;
 }

@@ -37,6 +37,7 @@ static const struct option_group *const run_groups[] = {
 
 struct run {
     const struct args *a;
+    const hearth_model *model;
     const hearth_tokenizer *tokenizer;
     hearth_engine *engine;
     hearth_request *request;
@@ -174,6 +175,15 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
     fprintf(stderr, "  %-12s %15s\n", "peak memory", format_bytes(peak, peak_memory()));
 }
 
+// Whether an engine of one position more could be: a model may have positions for so many only.
+static bool has_longer(const struct run *r) {
+    struct hearth_engine_options o;
+    struct hearth_memory memory;
+    engine_options(r->a, &o);
+    o.n_ctx = (uint32_t)hearth_engine_n_ctx(r->engine) + 1;
+    return hearth_memory_plan(r->model, &o, &memory, NULL) != HEARTH_E_ARG;
+}
+
 static int finish_run(struct run *r) {
     enum hearth_finish finish = hearth_request_finish(r->request);
     struct hearth_error err = {HEARTH_OK, ""};
@@ -184,8 +194,9 @@ static int finish_run(struct run *r) {
     if (!finish_stdout()) return EXIT_RUN;
     if (!r->a->quiet) print_statistics(r, finish);
     if (finish == HEARTH_FINISH_CONTEXT) {
-        note("the context is full (%u positions); --ctx N gives more",
-             (unsigned)hearth_engine_n_ctx(r->engine));
+        unsigned n = (unsigned)hearth_engine_n_ctx(r->engine);
+        note("the context is full (%u position%s); %s", n, n == 1 ? "" : "s",
+             has_longer(r) ? "--ctx N gives more" : "the model has no more");
     }
     if (finish == HEARTH_FINISH_ERROR && hearth_request_error(r->request, &err)) {
         return fail_error(&err);
@@ -232,6 +243,7 @@ static int run_model(struct run *r, const hearth_model *m, const struct text *te
     const struct args *a = r->a;
     struct hearth_engine_options eo;
     struct hearth_tokens prompt = {NULL, 0};
+    r->model = m;
     r->tokenizer = need_tokenizer(m, a);
     if (!r->tokenizer) return EXIT_RUN;
     engine_options(a, &eo);

@@ -297,9 +297,10 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (!code) code = create_engine(m, &o, &e->engine);
     if (!code && !e->waits) code = open_output(e);
     if (!code) code = run_all(e);
+    bool ran = !code;
+    if (ran && e->broken) code = fail_not_finite(e->a);
     code = close_output(e, code);
-    if (!code) print_summary(e);
-    if (!code && e->broken) code = fail_not_finite(e->a);
+    if (ran && (!code || e->broken)) print_summary(e);
     interrupt_end(&e->interrupt); // in front of what it would call off
     hearth_engine_destroy(e->engine);
     return code;

@@ -104,14 +104,19 @@ struct hearth_tensor_info {
 // reading what is no longer there ends the program with SIGBUS. (A new file under the old name is
 // another one; hearth_file_open_copy keeps what it read.)
 HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
-// The same, with the file (all parts) read into memory of this process instead of mapped: it takes
-// the time of reading it, shares nothing with other processes, and lies on pages of 2 MB where the
-// system has any, which a mapped file does only if the file system and the way it came into the
-// cache allow it. E_NOMEM where the machine or the control group has less left than that.
+// The same, of a file that may be cut short behind its tensor table, as one is that is still being
+// downloaded: to look at, and for its vocabulary. hearth_model_open_file and hearth_quantize refuse
+// such a file with what is missing.
+HEARTH_TRY hearth_file_open_head(const char *path, hearth_file **out, struct hearth_error *err);
+// As hearth_file_open, with the file (all parts) read into memory of this process instead of
+// mapped: it takes the time of reading it, shares nothing with other processes, and lies on pages
+// of 2 MB where the system has any, which a mapped file does only if the file system and the way it
+// came into the cache allow it. E_NOMEM where the machine or the control group has less left than
+// that.
 HEARTH_TRY hearth_file_open_copy(const char *path, hearth_file **out, struct hearth_error *err);
-// The same over bytes that the caller keeps until close (the built-in model, a file inside
-// another), at an address that is a multiple of 4 if a model is to run on them. `name` is what
-// messages call them; NULL: "(memory)". E_UNSUPPORTED for one part of a split model.
+// As hearth_file_open, over bytes that the caller keeps until close (the built-in model, a file
+// inside another), at an address that is a multiple of 4 if a model is to run on them. `name` is
+// what messages call them; NULL: "(memory)". E_UNSUPPORTED for one part of a split model.
 HEARTH_TRY hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,
                                   hearth_file **out, struct hearth_error *err);
 HEARTH_API void hearth_file_close(hearth_file *f); // accepts NULL

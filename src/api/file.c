@@ -50,6 +50,14 @@ enum hearth_status hearth_file_open(const char *path, hearth_file **out, struct 
     return open_path(path, false, out, err);
 }
 
+enum hearth_status hearth_file_open_head(const char *path, hearth_file **out,
+                                         struct hearth_error *err) {
+    struct ht_gguf *g = NULL;
+    if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
+    enum hearth_status s = ht_gguf_open_head(path, &g, err);
+    return s ? s : wrap(g, out, err);
+}
+
 enum hearth_status hearth_file_open_copy(const char *path, hearth_file **out,
                                          struct hearth_error *err) {
     return open_path(path, true, out, err);

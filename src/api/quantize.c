@@ -214,13 +214,15 @@ enum hearth_status hearth_quantize(const hearth_file *in, const char *out_path, 
         return ht_fail(err, HEARTH_E_UNSUPPORTED,
                        "models cannot be written in format \"%s\", expected F32, F16, BF16 or Q8_0",
                        format);
+    enum hearth_status s = ht_gguf_is_whole(in->g, err);
+    if (s) return s;
     struct conversion *conversions = ht_calloc(ht_gguf_n_tensors(in->g) + 1, sizeof *conversions);
     if (!conversions)
         return ht_fail_nomem(err, ht_gguf_n_tensors(in->g) * sizeof *conversions, "tensors");
     float *row = NULL;
     struct watcher w = {progress, user, ht_float_enter()};
-    enum hearth_status s = write_copy(in->g, out_path, f, file_type, conversions, &row,
-                                      progress ? watch : NULL, &w, err);
+    s = write_copy(in->g, out_path, f, file_type, conversions, &row, progress ? watch : NULL, &w,
+                   err);
     ht_float_leave(w.theirs);
     ht_free(row);
     ht_free(conversions);

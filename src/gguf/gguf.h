@@ -57,8 +57,15 @@ struct ht_gguf; // one file, or all parts of a split one
 
 HT_MUST_CHECK enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out,
                                               struct hearth_error *err);
-// The same, with all parts read into memory instead of mapped (ht_map_copy). E_NOMEM where they
-// take more than `available` bytes together.
+// The same, where the tensors may be cut short, of which ht_gguf_is_whole then tells: no tensor's
+// data is there.
+HT_MUST_CHECK enum hearth_status ht_gguf_open_head(const char *path, struct ht_gguf **out,
+                                                   struct hearth_error *err);
+// E_FORMAT, with what is missing, of a file that is cut short.
+HT_MUST_CHECK enum hearth_status ht_gguf_is_whole(const struct ht_gguf *g,
+                                                  struct hearth_error *err);
+// The same as ht_gguf_open, with all parts read into memory instead of mapped (ht_map_copy).
+// E_NOMEM where they take more than `available` bytes together.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available,
                                                    struct ht_gguf **out, struct hearth_error *err);
 // Over bytes the caller keeps, at a multiple of 4 where a model is to run on them. name appears in

@@ -42,6 +42,7 @@ struct gguf_part {
     uint32_t version;
     uint64_t align;
     uint64_t data_start; // of tensor data in the part
+    uint64_t need;       // bytes that it has to have for its tensors: at most len, but for a head
     struct ht_gguf_kv *kv;
     size_t n_kv;
     struct name_index kv_index;
@@ -60,9 +61,13 @@ struct ht_gguf {
 };
 
 // Checks and reads header, metadata and tensor table of part->data; fills the fields from `version`
-// on. The tensors' part stays 0. Sentences do not yet name the file.
+// on. The tensors' part stays 0. Sentences do not yet name the file. `head`: it may be cut short
+// behind the table; then its tensors' data is NULL.
 HT_MUST_CHECK enum hearth_status ht_gguf_parse_part(struct ht_arena *a, struct gguf_part *part,
-                                                    struct hearth_error *err);
+                                                    bool head, struct hearth_error *err);
+// Whether a part has all bytes that its tensors need.
+HT_MUST_CHECK enum hearth_status ht_gguf_part_is_whole(const struct gguf_part *part,
+                                                       struct hearth_error *err);
 
 const struct ht_gguf_kv *ht_gguf_part_find(const struct gguf_part *part, const char *key);
 // As ht_gguf_get_u32, on one part, without the file's name in the sentence.

@@ -255,12 +255,20 @@ static enum hearth_status parse_tensor(struct ht_arena *a, struct cursor *c, siz
     return HEARTH_OK;
 }
 
+enum hearth_status ht_gguf_part_is_whole(const struct gguf_part *part, struct hearth_error *err) {
+    if (part->need <= part->len) return HEARTH_OK;
+    return ht_fail(err, HEARTH_E_FORMAT,
+                   "is cut short: it has %zu bytes and its tensors need %" PRIu64 ", %" PRIu64
+                   " are missing; finish or repeat the download",
+                   part->len, part->need, part->need - part->len);
+}
+
 // Turns offsets in the data section into pointers. The end of the last tensor says how long the
 // whole file should be, so a cut download is told what it lacks. Tensors may share bytes: the
 // specification does not forbid it, and nothing here writes.
-static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_error *err) {
+static enum hearth_status place_tensors(struct gguf_part *part, bool head,
+                                        struct hearth_error *err) {
     char q[HT_QUOTE_BYTES];
-    uint64_t need = 0;
     for (size_t i = 0; i < part->n_tensors; i++) {
         struct ht_gguf_tensor *t = &part->tensors[i];
         uint64_t offset, end;
@@ -271,15 +279,11 @@ static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_er
                            ", past the end of any file",
                            ht_quote(q, t->name, strlen(t->name)), t->n_bytes, t->offset);
         }
-        if (end > need) need = end;
+        if (end > part->need) part->need = end;
         t->offset = offset;
     }
-    if (need > part->len) {
-        return ht_fail(err, HEARTH_E_FORMAT,
-                       "is cut short: it has %zu bytes and its tensors need %" PRIu64 ", %" PRIu64
-                       " are missing; finish or repeat the download",
-                       part->len, need, need - part->len);
-    }
+    enum hearth_status s = ht_gguf_part_is_whole(part, head ? NULL : err);
+    if (s) return head ? HEARTH_OK : s;
     for (size_t i = 0; i < part->n_tensors; i++) {
         part->tensors[i].data = part->data + part->tensors[i].offset;
     }
@@ -287,7 +291,8 @@ static enum hearth_status place_tensors(struct gguf_part *part, struct hearth_er
 }
 
 static enum hearth_status parse_tensors(struct ht_arena *a, struct cursor *c,
-                                        struct gguf_part *part, struct hearth_error *err) {
+                                        struct gguf_part *part, bool head,
+                                        struct hearth_error *err) {
     size_t n = part->n_tensors, start;
     part->tensors =
         ht_arena_array(a, n + 1, sizeof(*part->tensors), _Alignof(struct ht_gguf_tensor));
@@ -301,7 +306,7 @@ static enum hearth_status parse_tensors(struct ht_arena *a, struct cursor *c,
                        "general.alignment is %" PRIu64 ", larger than any file", part->align);
     }
     part->data_start = start;
-    return place_tensors(part, err);
+    return place_tensors(part, head, err);
 }
 
 static enum hearth_status parse_version(struct cursor *c, struct gguf_part *part,
@@ -340,7 +345,7 @@ static enum hearth_status check_count(const struct cursor *c, uint64_t n, uint64
     return HEARTH_OK;
 }
 
-enum hearth_status ht_gguf_parse_part(struct ht_arena *a, struct gguf_part *part,
+enum hearth_status ht_gguf_parse_part(struct ht_arena *a, struct gguf_part *part, bool head,
                                       struct hearth_error *err) {
     uint64_t n_tensors, n_kv;
     uint32_t align = GGUF_DEFAULT_ALIGN;
@@ -368,5 +373,5 @@ enum hearth_status ht_gguf_parse_part(struct ht_arena *a, struct gguf_part *part
             "general.alignment is %" PRIu32 ", a power of two from 8 to 2^30 was expected", align);
     }
     part->align = align;
-    return parse_tensors(a, &c, part, err);
+    return parse_tensors(a, &c, part, head, err);
 }

@@ -9,18 +9,23 @@
 #include "gguf/internal.h"
 
 // Opens path into *part. The file's name stands in front of every sentence about its content.
-// left: bytes of memory that copies of parts may still take; NULL: they are mapped.
-static enum hearth_status open_part(struct ht_gguf *g, const char *path, uint64_t *left,
+// how->left: bytes of memory that copies of parts may still take; NULL: they are mapped.
+struct how {
+    uint64_t *left;
+    bool head; // tensors may be cut short
+};
+
+static enum hearth_status open_part(struct ht_gguf *g, const char *path, const struct how *how,
                                     struct gguf_part *part, struct hearth_error *err) {
     struct ht_arena *a = &g->arena;
-    enum hearth_status s =
-        left ? ht_map_copy(path, left, &part->map, err) : ht_map_open(path, &part->map, err);
+    enum hearth_status s = how->left ? ht_map_copy(path, how->left, &part->map, err)
+                                     : ht_map_open(path, &part->map, err);
     if (s) return s;
     part->data = part->map.data;
     part->len = part->map.len;
     part->name = ht_arena_strndup(a, path, strlen(path));
     if (!part->name) return ht_fail_nomem(err, strlen(path) + 1, "names");
-    s = ht_gguf_parse_part(a, part, err);
+    s = ht_gguf_parse_part(a, part, how->head, err);
     return s ? ht_fail_in(err, s, "%s", path) : HEARTH_OK;
 }
 
@@ -65,7 +70,7 @@ static enum hearth_status split_numbers(const struct gguf_part *part, uint32_t *
 
 // Opens part `no` beside a part whose name without its suffix is the first n_stem bytes of path.
 static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size_t n_stem,
-                                       uint32_t no, uint32_t count, uint64_t *left,
+                                       uint32_t no, uint32_t count, const struct how *how,
                                        struct hearth_error *err) {
     char suffix[SPLIT_SUFFIX_BYTES];
     size_t n_suffix = split_suffix(suffix, no, count);
@@ -74,7 +79,7 @@ static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size
     memcpy(name, path, n_stem);
     memcpy(name + n_stem, suffix, n_suffix + 1);
     struct gguf_part *part = &g->parts[no];
-    enum hearth_status s = open_part(g, name, left, part, err);
+    enum hearth_status s = open_part(g, name, how, part, err);
     if (s) { return ht_fail_in(err, s, "part %u of %u of a split model", no + 1, count); }
     uint32_t its_no, its_count;
     s = split_numbers(part, &its_no, &its_count, err);
@@ -88,7 +93,7 @@ static enum hearth_status open_sibling(struct ht_gguf *g, const char *path, size
 }
 
 // parts[0] holds the part that was named; opens the others where it is one of several.
-static enum hearth_status open_siblings(struct ht_gguf *g, uint64_t *left,
+static enum hearth_status open_siblings(struct ht_gguf *g, const struct how *how,
                                         struct hearth_error *err) {
     uint32_t no, count;
     char suffix[SPLIT_SUFFIX_BYTES];
@@ -109,7 +114,7 @@ static enum hearth_status open_siblings(struct ht_gguf *g, uint64_t *left,
     g->parts = parts;
     g->n_parts = count;
     for (uint32_t i = 0; i < count && !s; i++) {
-        if (i != no) s = open_sibling(g, first.name, n_path - n_suffix, i, count, left, err);
+        if (i != no) s = open_sibling(g, first.name, n_path - n_suffix, i, count, how, err);
     }
     return s;
 }
@@ -175,13 +180,13 @@ static enum hearth_status create(struct ht_gguf **out, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-static enum hearth_status open_path(const char *path, uint64_t *left, struct ht_gguf **out,
+static enum hearth_status open_path(const char *path, struct how how, struct ht_gguf **out,
                                     struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     enum hearth_status s = create(&g, err);
     if (s) return s;
-    s = open_part(g, path, left, &g->parts[0], err);
-    if (!s) s = open_siblings(g, left, err);
+    s = open_part(g, path, &how, &g->parts[0], err);
+    if (!s) s = open_siblings(g, &how, err);
     if (!s) s = merge_tensors(g, err);
     if (!s) s = check_split_count(g, err);
     if (s) {
@@ -193,12 +198,25 @@ static enum hearth_status open_path(const char *path, uint64_t *left, struct ht_
 }
 
 enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out, struct hearth_error *err) {
-    return open_path(path, NULL, out, err);
+    return open_path(path, (struct how){NULL, false}, out, err);
+}
+
+enum hearth_status ht_gguf_open_head(const char *path, struct ht_gguf **out,
+                                     struct hearth_error *err) {
+    return open_path(path, (struct how){NULL, true}, out, err);
+}
+
+enum hearth_status ht_gguf_is_whole(const struct ht_gguf *g, struct hearth_error *err) {
+    for (size_t i = 0; i < g->n_parts; i++) {
+        enum hearth_status s = ht_gguf_part_is_whole(&g->parts[i], err);
+        if (s) return ht_fail_in(err, s, "%s", g->parts[i].name);
+    }
+    return HEARTH_OK;
 }
 
 enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available, struct ht_gguf **out,
                                      struct hearth_error *err) {
-    return open_path(path, &available, out, err);
+    return open_path(path, (struct how){&available, false}, out, err);
 }
 
 static enum hearth_status open_bytes(struct ht_gguf *g, const void *data, size_t n_bytes,
@@ -209,7 +227,7 @@ static enum hearth_status open_bytes(struct ht_gguf *g, const void *data, size_t
     part->len = n_bytes;
     part->name = ht_arena_strndup(&g->arena, name, strlen(name));
     if (!part->name) return ht_fail_nomem(err, strlen(name) + 1, "names");
-    enum hearth_status s = ht_gguf_parse_part(&g->arena, part, err);
+    enum hearth_status s = ht_gguf_parse_part(&g->arena, part, false, err);
     if (s) return ht_fail_in(err, s, "%s", name);
     s = split_numbers(part, &no, &count, err);
     if (s) return s;

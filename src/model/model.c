@@ -108,7 +108,8 @@ enum hearth_status ht_model_load(const struct ht_gguf *g, const struct hearth_lo
     struct hearth_error local;
     if (!err) err = &local; // the builder reads back what it wrote
     const struct ht_arch *arch;
-    enum hearth_status st = find_arch(g, &arch, err);
+    enum hearth_status st = ht_gguf_is_whole(g, err);
+    if (!st) st = find_arch(g, &arch, err);
     if (st) return st;
     struct ht_model *m = ht_calloc(1, sizeof *m);
     if (!m) return ht_fail_nomem(err, sizeof *m, "the model");

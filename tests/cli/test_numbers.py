@@ -273,7 +273,10 @@ class Quantize(WithModel):
         self.ok("eval", self.model, "--tokens", "1,2,3,4,5", "--logits", self.path("exact"), "--backend", "ref")
         for kind, bound in (("F32", 0), ("F16", 1e-5), ("BF16", 1e-3), ("Q8_0", 1e-3)):
             copy = self.path(kind + ".gguf")
-            self.ok("quantize", self.model, copy, "--type", kind)
+            code, _, err = tiny.hearth("quantize", self.model, copy, "--type", kind)
+            self.assertEqual(code, 0, err)
+            size, was = (os.path.getsize(path) / 1e3 for path in (copy, self.model))
+            self.assertEqual(err, "%s: %.1f kB, was %.1f kB\n" % (copy, size, was))
             out = self.ok("eval", copy, "--tokens", "1,2,3,4,5", "--compare", self.path("exact"), "--backend", "ref")
             self.assertLessEqual(nmse(out), bound, kind)
             d = json.loads(self.ok("inspect", copy, "--json", "--tensors"))
@@ -316,6 +319,7 @@ class Bench(WithModel):
     def test_json(self):
         d = json.loads(self.ok("bench", self.model, "--prompt", "200,300", "--generate", "4", "--depth", "0,5",
                                "--seqs", "1,3", "--reps", 2, "--json"))
+        self.assertIs(d["complete"], True)
         rows = [(r["seqs"], r["depth"], r["kind"], r["n"]) for r in d["runs"]]
         self.assertEqual(rows, [(s, depth, kind, n) for s in (1, 3) for depth in (0, 5)
                                 for kind, n in (("prompt", 200), ("prompt", 300), ("generate", 4))])

@@ -242,6 +242,11 @@ class Run(WithModel):
         out, err = self.run_ok("-p", "abc", "--ctx", 16, "--ignore-end")
         self.assertIn("the context is full (16 positions); --ctx N gives more", err)
         self.assertIn("(context)", err)
+        gpt2 = tiny.tiny_gpt2(os.path.join(self.folder.name, "gpt2.gguf"), 12)
+        for ctx, says in ((8, "(8 positions); --ctx N gives more"), (12, "(12 positions); the model has no more")):
+            code, _, err = tiny.hearth("run", gpt2, "-p", "abc", "--ctx", ctx, "--ignore-end")
+            self.assertEqual(code, 0, err)
+            self.assertIn("the context is full " + says, err)
         code, out, err = tiny.hearth("run", self.model, "-p", "a" * 40, "--ctx", 16)
         self.assertEqual((code, out), (1, b""))
         self.assertRegex(err, "^hearth: .*4[01].*16.*\n$")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The program's command line: help, refusals, messages about files, and a man page that stays true."""
+import json
 import math
 import os
 import re
@@ -197,8 +198,17 @@ class Refusals(unittest.TestCase):
                     f.write(content)
                 for args in (["run", path, "-p", "x"], ["inspect", path], ["tokenize", path, "-p", "x"],
                              ["eval", path, "--tokens", "1"], ["bench", path]):
+                    if args[0] == "inspect" and says == "1000 are missing":
+                        continue  # its head is there
                     self.refuse(args, says, 1)
                     self.refuse(args, path, 1)
+            with open(path, "wb") as f:
+                f.write(data[:-1000])
+            code, out, err = tiny.hearth("inspect", path, "--tensors")
+            page = tiny.hearth("inspect", whole, "--tensors")[1].decode()
+            self.assertEqual((code, out.decode().split("\n\n")[1:]), (1, page.split("\n\n")[1:]))
+            self.assertIn("1000 are missing", err)
+            self.refuse(["quantize", path, path + "2", "--type", "F16"], "1000 are missing", 1)
             for args in (["run", folder, "-p", "x"], ["inspect", folder]):
                 self.refuse(args, "directory", 1)
             missing = os.path.join(folder, "missing.gguf")
@@ -260,6 +270,17 @@ class Refusals(unittest.TestCase):
                 code, _, err = tiny.hearth(*args)
                 self.assertEqual(code, 1, args)
                 self.assertRegex(err, r"(?m)^hearth: the logit of token 0 is nan", args)
+            kept = os.path.join(folder, "kept")
+            with open(kept, "w") as f:
+                f.write("precious")
+            code, out, _ = tiny.hearth("eval", path, "--tokens", "1,2", "--logits", kept)
+            self.assertEqual((code, out[:9]), (1, b"2 tokens,"))
+            with open(kept) as f:
+                self.assertEqual(f.read(), "precious")
+            self.assertFalse(os.path.exists(kept + ".tmp"))
+            code, out, _ = tiny.hearth(*bench, "--prompt", 4, "--generate", 0, "--json")  # is ended, whatever happens
+            d = json.loads(out)
+            self.assertEqual((code, d["complete"], d["runs"]), (1, False, []))
 
 
 if __name__ == "__main__":

@@ -126,6 +126,31 @@ def tiny_entries(arch="llama", heads=HEADS, ffn=FFN):
     ]
 
 
+def tiny_gpt2(path, positions):
+    """A GPT-2 of one layer with random weights and learned positions for so many tokens."""
+    rng = random.Random(6)
+    entries = [e for e in tiny_entries("gpt2") if ".rope." not in e[0] and ".head_count_kv" not in e[0]]
+    entries = [(k, 1 if k.endswith(".block_count") else positions if k.endswith(".context_length") else v)
+               for k, v in entries] + [("gpt2.attention.layer_norm_epsilon", 1e-5)]
+    tensors = []
+
+    def add(name, rows, cols=DIM, bias=True):
+        tensors.append((name + ".weight", [rows, cols], [rng.gauss(0, 0.2) for _ in range(rows * cols)]))
+        if bias:
+            tensors.append((name + ".bias", [rows], [0.0] * rows))
+
+    add("token_embd", 260, bias=False)
+    add("position_embd", positions, bias=False)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        tensors.extend([(name + ".weight", [DIM], [1.0] * DIM), (name + ".bias", [DIM], [0.0] * DIM)])
+    add("blk.0.attn_qkv", 3 * DIM)
+    add("blk.0.attn_output", DIM)
+    add("blk.0.ffn_up", FFN)
+    add("blk.0.ffn_down", DIM, FFN)
+    write_gguf(path, entries, tensors)
+    return path
+
+
 def tiny_model(path, arch="llama", heads=HEADS, experts=0, ffn=FFN, entries=None):
     """A Llama of two layers with random weights, which writes visible bytes and never ends by itself often; of so
     many experts, two of them a token, or none; with these metadata entries, or its own."""

@@ -246,6 +246,26 @@ static void test_file(void **state) {
         assert_non_null(strstr(err.message, "8796093022208 bytes"));
         hearth_file_close(huge);
     }
+    // Cut short: its head is there to look at, and nothing else.
+    hearth_file *head = NULL;
+    hearth_model *none = NULL;
+    hearth_file_tensor(f, 1, &t);
+    uint64_t n_whole = t.offset + t.n_bytes;
+    assert_int_equal(truncate(path, (off_t)n_whole - 1), 0);
+    assert_int_equal(hearth_file_open(path, &head, &err), HEARTH_E_FORMAT);
+    assert_int_equal(hearth_file_open_head(NULL, &head, NULL), HEARTH_E_ARG);
+    assert_int_equal(hearth_file_open_head("/nonexistent", &head, NULL), HEARTH_E_IO);
+    assert_null(head);
+    assert_int_equal(hearth_file_open_head(path, &head, &err), HEARTH_OK);
+    assert_int_equal(hearth_file_bytes(head), n_whole - 1);
+    assert_int_equal(hearth_file_n_meta(head), hearth_file_n_meta(f));
+    hearth_file_tensor(head, 1, &t);
+    assert_int_equal(t.offset + t.n_bytes, n_whole);
+    assert_int_equal(hearth_model_open_file(head, NULL, &none, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "is cut short"));
+    assert_int_equal(hearth_quantize(head, "/tmp/never", "F32", NULL, NULL, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, ", 1 are missing"));
+    hearth_file_close(head);
     hearth_file_tensor(f, 7, &t);
     assert_int_equal(t.n_dims, 0);
     // No architecture of that name, and no vocabulary.
