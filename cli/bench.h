@@ -52,13 +52,10 @@ struct bench_result {
     bool bare;
 };
 
-// bench_run.c: one repetition, and what is said where --ctx is too short for one. All return an
-// exit status. A prompt behind a depth takes what both take together less what the depth takes
-// alone; `timed`: each kind of step as well.
+// bench_run.c: one repetition; returns an exit status. A prompt behind a depth takes what both take
+// together less what the depth takes alone; `timed`: each kind of step as well.
 int bench_run_once(struct bench *b, const struct test *t, uint64_t seed, bool timed,
                    struct bench_result *r);
-int bench_no_place(uint32_t n_prompt);
-int bench_no_place_for(uint32_t n, uint32_t depth);
 
 // bench_report.c
 void bench_print_head(struct bench *b);

@@ -29,8 +29,8 @@ static void table_head(struct bench *b) {
     char params[32], bytes[32], clean[CLEAN_BYTES];
     printf("%s: %s, %s parameters, %s\n", clean_text(clean, model_label(b->a)), b->info.arch,
            format_count(params, b->info.n_params), format_bytes(bytes, b->info.weight_bytes));
-    printf("%s, KV %s, %d repetitions\n", hearth_engine_device(b->engine), b->a->kv_type,
-           (int)b->a->reps);
+    printf("%s, KV %s, %d repetition%s\n", hearth_engine_device(b->engine), b->a->kv_type,
+           (int)b->a->reps, PLURAL(b->a->reps));
     if (b->repacked_bytes > 0)
         printf("repacked: %s of weights\n", format_bytes(bytes, b->repacked_bytes));
     if (b->has_ceilings) {
@@ -41,7 +41,7 @@ static void table_head(struct bench *b) {
                b->ceilings.f32_macs_s / 1e9);
         printf("the weights, where they lie: read %.1f GB/s\n", b->weights_bytes_s / 1e9);
     }
-    printf("\n%-16s %5s %6s %9s  %17s", "", "seqs", "depth", "tokens/s", "slowest - fastest");
+    printf("\n%-16s %5s %6s %9s  %19s", "", "seqs", "depth", "tokens/s", "slowest - fastest");
     if (b->has_ceilings) printf(" %8s %7s %8s %7s", "GB/s", "of read", "GMAC/s", "of ceil");
     putchar('\n');
 }
@@ -57,7 +57,7 @@ static void table_steps(const struct test *t) {
                  k->formats[0] ? " " : "", k->formats);
         printf("  %-31s %6.1f %% %9.2f ms", name, total > 0 ? 100 * s / total * 1e9 : 0, 1e3 * s);
         if (s > 0 && k->bytes + k->macs > 0) {
-            printf("    "); // below the columns of the row
+            printf("     "); // below the columns of the row
             print_rates(k->bytes / s, k->bytes / s / t->steps_beside.read_bytes_s, k->macs / s,
                         hearth_ceilings_seconds(&t->steps_beside, k) / s);
         }
@@ -69,13 +69,13 @@ static void table_row(const struct bench *b, const struct test *t) {
     char name[32], spread[40];
     snprintf(name, sizeof(name), "%s %u", t->generate ? "generate" : "prompt", t->n);
     snprintf(spread, sizeof(spread), "%.1f - %.1f", t->worst, t->best);
-    printf("%-16s %5u %6u %9.1f  %17s", name, t->seqs, t->depth, t->median, spread);
+    printf("%-16s %5u %6u %9.1f  %19s", name, t->seqs, t->depth, t->median, spread);
     if (b->has_ceilings) {
         print_rates(t->bytes * t->median, t->read_share, t->macs * t->median, t->ceiling_share);
     }
     putchar('\n');
     if (b->has_ceilings && t->beside.slowest_thread < MUCH_SLOWER)
-        print_slowest_thread("  ", &t->beside);
+        print_slowest_thread("  ", b->a, &t->beside);
     table_steps(t);
 }
 
@@ -124,8 +124,9 @@ static void json_steps(const struct test *t) {
         json_text("role", k->role);
         printf(", ");
         json_text("formats", k->formats);
-        printf(", \"n_steps\": %" PRIu64 ", \"seconds\": %.9f, \"time_share\": %.6f", k->n_steps, s,
-               total > 0 ? s / total * 1e9 : 0);
+        printf(", \"seconds\": %.9f, \"time_share\": %.6f", s, total > 0 ? s / total * 1e9 : 0);
+        // The difference of two runs has as many steps as they have passes more, often none.
+        if (t->bytes > 0) printf(", \"n_steps\": %" PRIu64, k->n_steps);
         if (k->bytes > 0 || t->bytes > 0) printf(", \"bytes\": %.0f", k->bytes);
         printf(", \"macs\": %.0f", k->macs);
         if (s > 0 && k->bytes > 0) {

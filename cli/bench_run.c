@@ -134,21 +134,20 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     return code ? code : end_work(b, t, r);
 }
 
-int bench_no_place(uint32_t n_prompt) {
-    return fail_usage("--ctx leaves no place for a token behind a prompt of %u", n_prompt);
-}
-
-int bench_no_place_for(uint32_t n, uint32_t depth) {
-    return fail_usage("--ctx leaves no place for %u tokens behind %u", n, depth);
+// Sequences ended before the last had begun to generate.
+static int no_place(const struct bench *b) {
+    return fail_usage("--ctx %u is too short: the first sequences fill it before the last one has "
+                      "read its prompt",
+                      (unsigned)hearth_engine_n_ctx(b->engine));
 }
 
 // Says what kept sequences from what was to be measured.
-static int check_lanes(const struct lane *lanes, size_t n, size_t n_started, uint32_t n_prompt) {
+static int check_lanes(const struct bench *b, const struct lane *lanes, size_t n,
+                       size_t n_started) {
     struct hearth_error err = {HEARTH_OK, ""};
     for (size_t i = 0; i < n; i++)
         if (hearth_request_error(lanes[i].request, &err)) return fail_error(&err);
-    if (n_started == n) return EXIT_FINE;
-    return bench_no_place(n_prompt);
+    return n_started == n ? EXIT_FINE : no_place(b);
 }
 
 // Runs all sequences with prompts of n_prompt tokens; `timed`: each step as well.
@@ -165,9 +164,8 @@ static int run_lanes(struct bench *b, const struct test *t, uint32_t n_prompt, u
         code = t->generate ? time_generation(b, t, lanes, &n_started, timed, r)
                            : time_prompts(b, t, timed, r);
     }
-    if (!code) code = check_lanes(lanes, t->seqs, n_started, n_prompt);
-    if (!code && t->generate && r->n_tokens < (double)t->n * t->seqs)
-        code = bench_no_place_for(t->n, t->depth);
+    if (!code) code = check_lanes(b, lanes, t->seqs, n_started);
+    if (!code && t->generate && r->n_tokens < (double)t->n * t->seqs) code = no_place(b);
     for (uint32_t i = 0; lanes && i < t->seqs; i++) hearth_request_destroy(lanes[i].request);
     free(lanes);
     return code;

@@ -36,8 +36,9 @@ const char *format_perplexity(char buf[32], double x); // "12.3456"
 // Of the speed of another thread.
 #define MUCH_SLOWER 0.9
 // A line, behind `head`, of how slow the slowest thread is.
-void print_slowest_thread(const char *head, const struct hearth_ceilings *c);
+void print_slowest_thread(const char *head, const struct args *a, const struct hearth_ceilings *c);
 
+#define PLURAL(n) ((n) == 1 ? "" : "s")
 double now_s(void);         // monotonic
 uint64_t peak_memory(void); // bytes resident at most, mapped pages included
 bool finish_stdout(void); // flushes; false, after a sentence, when the output could not be written
@@ -58,6 +59,8 @@ int read_prompt(const struct args *a, struct text *out);
 // "-" is stdin. More than `most` bytes are refused; a tokenizer takes MOST_TEXT.
 #define MOST_TEXT ((size_t)INT32_MAX)
 int read_file(const char *path, size_t most, struct text *out);
+// The same, but of a file that has more it reads one byte more, for the caller to refuse.
+int read_begin(const char *path, size_t most, struct text *out);
 // The same text as a stream, for the caller to close unless it is stdin.
 int open_prompt(const struct args *a, FILE **out);
 
@@ -65,6 +68,8 @@ int open_prompt(const struct args *a, FILE **out);
 
 const char *model_label(const struct args *a); // for messages
 int open_model(const struct args *a, hearth_model **out);
+// Says why a->operands[0] could not be opened; returns an exit code.
+int fail_to_open(const struct args *a, const struct hearth_error *err);
 void engine_options(const struct args *a, struct hearth_engine_options *o);
 int create_engine(const hearth_model *m, const struct hearth_engine_options *o,
                   hearth_engine **out);

@@ -209,9 +209,20 @@ static int measure_ceilings(struct bench *b, const struct hearth_engine_options 
     b->has_ceilings = !s;
     if (b->has_ceilings) b->settled_s = now_s() + SETTLE_S;
     if (s == HEARTH_OK) return EXIT_FINE;
-    if (b->a->steps || (s != HEARTH_E_UNSUPPORTED && s != HEARTH_E_NOMEM)) return fail_error(&err);
+    if (b->a->steps) return fail("--steps goes by ceilings: %s", err.message);
+    if (s != HEARTH_E_UNSUPPORTED && s != HEARTH_E_NOMEM) return fail_error(&err);
     note("no shares of ceilings: %s", err.message);
     return EXIT_FINE;
+}
+
+// --ctx holds the prompts, what is generated, and a token behind.
+static int no_place(uint32_t n_ctx, uint64_t needed, const char *option, uint32_t n,
+                    uint32_t depth) {
+    char behind[32] = "";
+    if (depth) snprintf(behind, sizeof(behind), " --depth %u", depth);
+    return fail_usage("--ctx %u is too short for%s %s %u: --ctx %llu would do, or less of these "
+                      "(%s 0: none)",
+                      n_ctx, behind, option, n, (unsigned long long)needed, option);
 }
 
 // What an engine for so many sequences is to be. Refuses what it could not be.
@@ -227,8 +238,11 @@ static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
     uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o->n_batch * 2;
     uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
     if (!o->n_ctx) o->n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
-    if (most && o->n_ctx <= (uint64_t)depth + most) return bench_no_place(depth + most);
-    if (n && o->n_ctx <= (uint64_t)(depth ? depth : 1) + n) return bench_no_place_for(n, depth);
+    if (most && o->n_ctx <= (uint64_t)depth + most)
+        return no_place(o->n_ctx, (uint64_t)depth + most + 1, "--prompt", most, depth);
+    uint64_t before = depth ? depth : 1; // no sequence begins with nothing
+    if (n && o->n_ctx <= before + n)
+        return no_place(o->n_ctx, before + n + 1, "--generate", n, depth);
     if (o->n_ctx < WARM_UP_CTX) o->n_ctx = WARM_UP_CTX;
     if (hearth_memory_plan(b->model, o, &memory, &err)) return fail_error(&err);
     if (o->repack) b->repacked_bytes = memory.packed;

@@ -92,15 +92,15 @@ static bool is_well(const struct doctor *d) {
     return measured && !d->no_checks.status && d->checks.n_bad == 0;
 }
 
-// "2: the fast cores; 4 CPUs online, ...": those that a run takes by itself.
+// "2: the fast cores (CPUs online 4, ...": those that a run takes by itself.
 static void explain_threads(const struct hearth_machine *m, char *buf, size_t n) {
     const char *why = m->n_quota && m->n_quota < m->n_fast ? "the CPU quota"
                       : m->n_fast < m->n_cores             ? "the fast cores"
                       : m->n_cores < m->n_affinity         ? "the cores"
                                                            : "the CPUs";
     char quota[48] = "no quota";
-    if (m->n_quota) snprintf(quota, sizeof(quota), "quota of %d", m->n_quota);
-    snprintf(buf, n, "%d: %s (%d CPUs online, %d for us, %d cores, %d of them fast, %s)",
+    if (m->n_quota) snprintf(quota, sizeof(quota), "quota %d", m->n_quota);
+    snprintf(buf, n, "%d: %s (CPUs online %d, for us %d; cores %d, of them fast %d; %s)",
              m->n_threads, why, m->n_online, m->n_affinity, m->n_cores, m->n_fast, quota);
 }
 
@@ -158,7 +158,7 @@ static void print_ceilings(const struct doctor *d) {
            "GMAC/s\n",
            c->read_bytes_s / 1e9, c->int8_macs_s / 1e9, c->i16_macs_s / 1e9, c->bf16_macs_s / 1e9,
            c->f32_macs_s / 1e9);
-    print_slowest_thread("cores        ", c);
+    print_slowest_thread("cores        ", d->a, c);
 }
 
 static void print_checks(const struct doctor *d) {

@@ -68,7 +68,7 @@ static void print_metadata(const struct inspect *in) {
         if (strlen(key) > width && strlen(key) <= 44) width = strlen(key);
         if (strlen(type) > type_width) type_width = strlen(type);
     }
-    printf("\nmetadata, %zu entries\n", n);
+    printf("\nmetadata, %zu entr%s\n", n, n == 1 ? "y" : "ies");
     for (size_t i = 0; i < n; i++) {
         char *value = meta_value(in, i, &key, type);
         printf("  %-*s  %-*s  ", (int)width, key, (int)type_width, type);
@@ -165,7 +165,7 @@ static void print_memory(const struct inspect *in) {
         const char *name, *what;
         uint64_t n;
     } rows[] = {
-        {"weights", "mapped from the file", m->weights},
+        {"weights", in->a->n_operands ? "mapped from the file" : "part of the program", m->weights},
         {"packed", "weights kept in another layout", m->packed},
         {"kv", "keys and values of all sequences", m->kv},
         {"scratch", "activations, logits and tables of a pass", m->scratch},
@@ -268,12 +268,13 @@ static void json_model(const struct inspect *in) {
     printf(", \"experts\": %u, \"experts_used\": %u}", m.n_experts, m.n_experts_used);
 }
 
+// The lines of a plan's table, without its head.
 static bool json_plan_line(void *user, const char *text, size_t n) {
-    bool *first = user;
-    printf("%s\n    ", *first ? "" : ",");
+    size_t *n_lines = user;
+    if ((*n_lines)++ == 0) return true;
+    printf("%s\n    ", *n_lines == 2 ? "" : ",");
     if (n && text[n - 1] == '\n') n--;
     json_print_text(stdout, text, n);
-    *first = false;
     return true;
 }
 
@@ -308,10 +309,10 @@ static int json_all(const struct inspect *in) {
     if (a->tensors) json_tensors(in);
     if (in->model) json_model(in);
     if (a->plan && in->model) {
-        bool first = true;
+        size_t n_lines = 0;
         json_key(",", "plan");
         putchar('[');
-        enum hearth_status s = hearth_model_write_plan(in->model, json_plan_line, &first);
+        enum hearth_status s = hearth_model_write_plan(in->model, json_plan_line, &n_lines);
         if (s) code = fail("the plan cannot be printed: %s", hearth_status_text(s));
         fputs("\n  ]", stdout);
     }

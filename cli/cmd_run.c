@@ -195,7 +195,7 @@ static int finish_run(struct run *r) {
     if (!r->a->quiet) print_statistics(r, finish);
     if (finish == HEARTH_FINISH_CONTEXT) {
         unsigned n = (unsigned)hearth_engine_n_ctx(r->engine);
-        note("the context is full (%u position%s); %s", n, n == 1 ? "" : "s",
+        note("the context is full (%u position%s); %s", n, PLURAL(n),
              has_longer(r) ? "--ctx N gives more" : "the model has no more");
     }
     if (finish == HEARTH_FINISH_ERROR && hearth_request_error(r->request, &err)) {

@@ -91,8 +91,9 @@ static int bench_text(const struct args *a, const hearth_tokenizer *t, const str
         n_rounds++;
         hearth_tokens_free(&tokens);
     }
-    printf("%zu bytes, %zu tokens, best of %zu rounds: %.2f MB/s, %.0f tokens/s\n", text->n,
-           n_tokens, n_rounds, (double)text->n / 1e6 / best, (double)n_tokens / best);
+    printf("%zu byte%s, %zu token%s, best of %zu rounds: %.2f MB/s, %.0f tokens/s\n", text->n,
+           PLURAL(text->n), n_tokens, PLURAL(n_tokens), n_rounds, (double)text->n / 1e6 / best,
+           (double)n_tokens / best);
     return EXIT_FINE;
 }
 
@@ -169,7 +170,8 @@ static int encode_line(const struct args *a, const hearth_tokenizer *t, const js
     struct hearth_tokens tokens;
     struct hearth_error err = {HEARTH_OK, ""};
     const json_t *text = json_object_get(line, "text");
-    if (!json_is_string(text)) return fail("line %zu: a string \"text\" was expected", number);
+    if (!json_is_string(text))
+        return fail("line %zu: an object with a string \"text\" was expected", number);
     if (hearth_encode(t, json_string_value(text), json_string_length(text), encode_flags(a),
                       &tokens, &err)) {
         return fail("line %zu: %s", number, err.message);
@@ -185,7 +187,8 @@ static int decode_line(const hearth_tokenizer *t, hearth_detokenizer *d, const j
                        size_t number, struct gathered *g) {
     const json_t *list = json_object_get(line, "ids");
     size_t n = json_array_size(list);
-    if (!json_is_array(list)) return fail("line %zu: an array \"ids\" was expected", number);
+    if (!json_is_array(list))
+        return fail("line %zu: an object with an array \"ids\" was expected", number);
     int32_t *ids = malloc((n + 1) * sizeof(*ids));
     if (!ids) return fail("out of memory");
     bool ok = true;
@@ -213,7 +216,7 @@ static int decode_line(const hearth_tokenizer *t, hearth_detokenizer *d, const j
 static int convert_line(const struct args *a, const hearth_tokenizer *t, hearth_detokenizer *d,
                         const char *s, size_t n, size_t number, struct gathered *g) {
     json_error_t why;
-    json_t *line = json_loadb(s, n, JSON_ALLOW_NUL, &why);
+    json_t *line = json_loadb(s, n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
     if (!line) return fail("line %zu: not JSON: %s (at byte %d)", number, why.text, why.position);
     int code = a->decode ? decode_line(t, d, line, number, g) : encode_line(a, t, line, number);
     json_decref(line);
@@ -295,7 +298,7 @@ static int run(const struct args *a) {
         if (!s) s = hearth_tokenizer_create(f, &log, &t, &err);
     }
     if (s) {
-        code = fail_error(&err);
+        code = a->n_operands ? fail_to_open(a, &err) : fail_error(&err);
     } else {
         code = tokenize(a, m ? hearth_model_tokenizer(m) : t);
         if (!code && !finish_stdout()) code = EXIT_RUN;

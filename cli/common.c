@@ -102,10 +102,7 @@ static int read_stream(FILE *f, const char *name, size_t most, struct text *out)
     do {
         size_t more = cap ? cap * 2 : 1 << 16;
         if (more > most + 2) more = most + 2; // one byte too many, and the 0
-        if (t.n > most) {                     // /dev/zero has no end
-            free(t.data);
-            return fail("%s: has more than %zu bytes", name, most);
-        }
+        if (t.n > most) break;                // /dev/zero has no end
         char *p = realloc(t.data, more);
         if (!p) {
             free(t.data);
@@ -131,13 +128,25 @@ static int open_file(const char *path, FILE **out) {
     return *out ? EXIT_FINE : fail("%s: cannot be read: %s", path, strerror(errno));
 }
 
-int read_file(const char *path, size_t most, struct text *out) {
+static const char *file_label(const char *path) {
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+int read_begin(const char *path, size_t most, struct text *out) {
     FILE *f;
     int code = open_file(path, &f);
     if (code) return code;
-    code = read_stream(f, f == stdin ? "standard input" : path, most, out);
+    code = read_stream(f, file_label(path), most, out);
     if (f != stdin) fclose(f);
     return code;
+}
+
+int read_file(const char *path, size_t most, struct text *out) {
+    int code = read_begin(path, most, out);
+    if (code || out->n <= most) return code;
+    free(out->data);
+    *out = (struct text){NULL, 0};
+    return fail("%s: has more than %zu bytes", file_label(path), most);
 }
 
 static int check_prompt(const struct args *a) {
@@ -182,6 +191,18 @@ static enum hearth_status open_copy(const char *path, const struct hearth_log *l
     return s;
 }
 
+int fail_to_open(const struct args *a, const struct hearth_error *err) {
+    const char *path = a->operands[0];
+    if (err->status == HEARTH_E_IO && strcmp(path, "-") == 0)
+        return fail("%s; a model cannot be read from standard input", err->message);
+    // What was meant as a text, or a part of one.
+    bool is_word = err->status == HEARTH_E_IO && a->takes_text && !strpbrk(path, "./") &&
+                   access(path, F_OK) != 0 && errno == ENOENT;
+    if (is_word && strchr(path, ' ')) return fail("%s; a text is given with -p", err->message);
+    if (is_word && a->prompt) return fail("%s; a text with spaces wants quotes", err->message);
+    return fail_error(err);
+}
+
 int open_model(const struct args *a, hearth_model **out) {
     struct hearth_error err = {HEARTH_OK, ""};
     struct hearth_log log = cli_log(a);
@@ -198,11 +219,7 @@ int open_model(const struct args *a, hearth_model **out) {
     else
         s = hearth_model_open(a->operands[0], &log, out, &err);
     progress_end(&p);
-    if (s == HEARTH_E_IO && a->n_operands && strcmp(a->operands[0], "-") == 0)
-        return fail("%s; a model cannot be read from standard input", err.message);
-    if (s == HEARTH_E_IO && a->n_operands && a->prompt && !strpbrk(a->operands[0], "./") &&
-        access(a->operands[0], F_OK) != 0 && errno == ENOENT)
-        return fail("%s; a text with spaces wants quotes", err.message);
+    if (s && a->n_operands) return fail_to_open(a, &err);
     return s ? fail_error(&err) : EXIT_FINE;
 }
 

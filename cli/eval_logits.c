@@ -154,11 +154,13 @@ static int run_all(struct eval *e) {
 static int open_reference(struct eval *e) {
     if (!e->a->compare) return EXIT_FINE;
     size_t expected = e->n_tokens * (size_t)e->n_vocab * sizeof(float);
-    int code = read_file(e->a->compare, expected, &e->reference);
-    if (code || e->reference.n == expected) return code;
-    return fail("%s: has %zu bytes, %zu were expected for %zu tokens of %d logits",
-                strcmp(e->a->compare, "-") == 0 ? "standard input" : e->a->compare, e->reference.n,
-                expected, e->n_tokens, (int)e->n_vocab);
+    int code = read_begin(e->a->compare, expected, &e->reference);
+    size_t n = e->reference.n;
+    if (code || n == expected) return code;
+    return fail("%s: has %s%zu bytes, %zu were expected for %zu token%s of %d logits",
+                strcmp(e->a->compare, "-") == 0 ? "standard input" : e->a->compare,
+                n > expected ? "more than " : "", n > expected ? expected : n, expected,
+                e->n_tokens, PLURAL(e->n_tokens), (int)e->n_vocab);
 }
 
 // Whether a file is what the summary is printed to: opened a second time, one would overwrite the
@@ -208,6 +210,8 @@ static int find_target(struct eval *e) {
     bool is_new = stat(name, &there) != 0;
     if (is_new && lstat(name, &there) == 0)
         return fail("%s: is a link that leads nowhere: %s", name, strerror(errno));
+    if (is_new && is_descriptor(name))
+        return fail("%s: cannot be written: %s", name, strerror(ENOENT));
     e->mode = is_new ? 0 : there.st_mode & 07777;
     e->waits = !is_new && S_ISFIFO(there.st_mode);
     if (is_new || (S_ISREG(there.st_mode) && there.st_nlink > 0 && !is_descriptor(name))) {
@@ -251,8 +255,8 @@ static int close_output(struct eval *e, int code) {
 }
 
 static void print_summary(const struct eval *e) {
-    printf("%zu token%s, %d logits each, %s\n", e->n_tokens, e->n_tokens == 1 ? "" : "s",
-           (int)e->n_vocab, hearth_engine_device(e->engine));
+    printf("%zu token%s, %d logits each, %s\n", e->n_tokens, PLURAL(e->n_tokens), (int)e->n_vocab,
+           hearth_engine_device(e->engine));
     if (e->n_tokens > 1 && !e->broken) {
         double mean = e->nll / (double)(e->n_tokens - 1);
         char text[32];

@@ -74,10 +74,11 @@ static void print_result(const struct scorer *sc) {
     char text[2][32];
     printf("perplexity %s +- %s\n", format_perplexity(text[0], exp(mean)),
            format_perplexity(text[1], error));
-    printf("%zu tokens scored in %zu windows of %zu, %s\n", sc->n, sc->n_windows, sc->n_ctx,
-           hearth_engine_device(sc->engine));
+    printf("%zu token%s scored in %zu window%s of %zu, %s\n", sc->n, PLURAL(sc->n), sc->n_windows,
+           PLURAL(sc->n_windows), sc->n_ctx, hearth_engine_device(sc->engine));
     size_t rest = sc->tokens.n - sc->n_windows * sc->n_ctx;
-    if (rest) printf("%zu tokens at the end fill no window and were left out\n", rest);
+    if (rest == 1) puts("the last token is in no window and was left out");
+    if (rest > 1) printf("%zu tokens at the end fill no window and were left out\n", rest);
 }
 
 static int score_all(struct scorer *sc) {
@@ -103,10 +104,9 @@ static int score_text(struct scorer *sc, const hearth_model *m) {
     hearth_model_get_info(m, &info);
     sc->n_windows = sc->tokens.n / sc->n_ctx;
     if (sc->n_windows == 0) {
-        return fail("%s: %zu tokens do not fill a window of %zu; a longer text or a smaller --ctx "
-                    "is needed",
+        return fail("%s: %zu token%s no window of %zu; a longer text or a smaller --ctx is needed",
                     strcmp(a->file, "-") == 0 ? "standard input" : a->file, sc->tokens.n,
-                    sc->n_ctx);
+                    sc->tokens.n == 1 ? " fills" : "s fill", sc->n_ctx);
     }
     engine_options(a, &o);
     o.n_ctx = (uint32_t)sc->n_ctx;

@@ -94,9 +94,16 @@ struct hearth_log cli_log(const struct args *a) {
     return (struct hearth_log){.fn = log_line, .user = (void *)(uintptr_t)a};
 }
 
-void print_slowest_thread(const char *head, const struct hearth_ceilings *c) {
+void print_slowest_thread(const char *head, const struct args *a, const struct hearth_ceilings *c) {
+    const char *why = "";
+    if (c->slowest_thread < MUCH_SLOWER) {
+        struct hearth_machine m;
+        hearth_machine_get(&m);
+        why = a->threads > m.n_affinity ? ": they are more than the CPUs"
+                                        : ": its core has more to do";
+    }
     printf("%sthe slowest thread executes %.2f of the instructions of the fastest%s\n", head,
-           c->slowest_thread, c->slowest_thread < MUCH_SLOWER ? ": its core has more to do" : "");
+           c->slowest_thread, why);
 }
 
 const char *format_bytes(char buf[32], uint64_t n) {
@@ -120,7 +127,7 @@ const char *format_perplexity(char buf[32], double x) {
 const char *format_count(char buf[32], uint64_t n) {
     if (n < 10000) {
         snprintf(buf, 32, "%d", (int)n);
-    } else if (n < 10000000) {
+    } else if (n < 1000000) {
         snprintf(buf, 32, "%.1f k", (double)n / 1e3);
     } else if (n < 10000000000) {
         snprintf(buf, 32, "%.1f M", (double)n / 1e6);

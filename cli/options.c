@@ -247,6 +247,17 @@ static enum parse_result parse_option(const struct command *c, const struct comm
     return set_value(o, value, a) ? PARSE_RUN : PARSE_BAD;
 }
 
+// The option that has a choice of that name.
+static const struct option *find_choice(const struct command *c, const char *name) {
+    for (size_t g = 0; g < c->n_groups; g++)
+        for (size_t i = 0; i < c->groups[g]->n; i++) {
+            const struct option *o = &c->groups[g]->options[i];
+            for (const char *const *x = o->choices; x && *x; x++)
+                if (strcasecmp(*x, name) == 0) return o;
+        }
+    return NULL;
+}
+
 static bool add_operand(const struct command *c, const char *arg, struct args *a) {
     if (!*arg) {
         fail_usage("'hearth %s': an argument is empty, where %s was expected", c->name,
@@ -257,20 +268,25 @@ static bool add_operand(const struct command *c, const char *arg, struct args *a
         a->operands[a->n_operands++] = arg;
         return true;
     }
-    if (c->n_operands_max == 0) {
+    const struct option *o = find_choice(c, arg);
+    if (o) {
+        fail_usage("'%s' is too much; did you mean %s %s? See 'hearth help %s'", arg, o->name, arg,
+                   c->name);
+    } else if (c->n_operands_max == 0) {
         fail_usage("'%s' is too much: 'hearth %s' takes options only", arg, c->name);
     } else {
-        fail_usage("'%s' is too much: 'hearth %s' takes %s; texts with spaces want quotes", arg,
-                   c->name, c->operands);
+        fail_usage("'%s' is too much: 'hearth %s' takes %s%s", arg, c->name, c->operands,
+                   a->takes_text ? "; texts with spaces want quotes" : "");
     }
     return false;
 }
 
 enum parse_result args_parse(const struct command *c, const struct command *const *all,
                              size_t n_all, int argc, char **argv, struct args *a) {
-    const struct option *given[128];
+    const struct option *given[128], *prompt = find_option(c, "-p", 2);
     size_t n_given = 0;
     bool only_operands = false;
+    a->takes_text = prompt && prompt->type == OPTION_TEXT;
     for (int i = 0, used = 1; i < argc; i += used) {
         const char *arg = argv[i];
         used = 1;
@@ -280,6 +296,9 @@ enum parse_result args_parse(const struct command *c, const struct command *cons
             only_operands = true;
         } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             return PARSE_HELP;
+        } else if (strncmp(arg, "--help=", 7) == 0) {
+            fail_usage("--help takes no value, '%s' was given", arg + 7);
+            return PARSE_BAD;
         } else {
             enum parse_result r =
                 parse_option(c, all, n_all, argc, argv, i, given, &n_given, &used, a);

@@ -123,6 +123,10 @@ int refuse_command(const struct command *const *all, size_t n_all, const char *n
         best = d;
         near = all[i]->name;
     }
+    if (!near && strcasecmp(name, "version") == 0) {
+        return fail_usage("there is no command '%s'; did you mean 'hearth --version'?", name);
+    }
+    if (!near && distance(name, n, "help") < best) near = "help";
     if (!near) return fail_usage("there is no command '%s'; see 'hearth help'", name);
     return fail_usage("there is no command '%s'; did you mean 'hearth %s'?", name, near);
 }

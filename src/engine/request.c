@@ -29,9 +29,10 @@ static enum hearth_status check_tokens(const struct hearth_engine *e, const int3
         return ht_fail(err, HEARTH_E_ARG, "the prompt is empty; at least one token is expected");
     if (!tokens) return ht_fail(err, HEARTH_E_ARG, "tokens is NULL, but n_tokens is %zu", n_tokens);
     if (n_tokens > e->n_ctx)
-        return ht_fail(err, HEARTH_E_CONTEXT_FULL,
-                       "the prompt has %zu tokens, the context (n_ctx, --ctx) %u positions",
-                       n_tokens, e->n_ctx);
+        return ht_fail(
+            err, HEARTH_E_CONTEXT_FULL,
+            "the prompt has %zu tokens, and n_ctx (--ctx), the context's positions, is %u",
+            n_tokens, e->n_ctx);
     for (size_t i = 0; i < n_tokens; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
             return ht_fail(err, HEARTH_E_ARG, "token %zu of %zu is %d; the vocabulary has 0 to %u",

@@ -88,6 +88,10 @@ enum hearth_status ht_gguf_refuse_alien(const uint8_t *data, size_t len, struct 
             return ht_fail(err, aliens[i].status, "%s", aliens[i].what);
         }
     }
+    if (len < 4 && memcmp(data, "GGUF", len) == 0)
+        return ht_fail(
+            err, HEARTH_E_FORMAT,
+            "ends after %zu of the first four bytes 'GGUF'; finish or repeat the download", len);
     static const char lfs[] = "version https://git-lfs";
     if (len > sizeof(lfs) && memcmp(data, lfs, sizeof(lfs) - 1) == 0) {
         return refuse_lfs(data, len, err);

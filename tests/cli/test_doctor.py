@@ -42,7 +42,7 @@ class Doctor(unittest.TestCase):
         heads = [line.split("  ")[0] for line in lines[:10]]
         self.assertEqual(heads, ["CPU", "level", "threads", "huge pages", "memory", "build", "built-in", "ceilings",
                                  "cores", "kernels"])
-        self.assertRegex(lines[2], r"^threads +\d+: the [\w ]+ \(\d+ CPUs online, \d+ for us, \d+ cores, \d+ of them fast, ")
+        self.assertRegex(lines[2], r"^threads +\d+: the \D+ \(CPUs online \d+, for us \d+; cores \d+, of them fast \d+; (no )?quota.*\)$")
         self.assertRegex(lines[7], r"^ceilings +read [\d.]+ GB/s; multiply-adds: int8 \d+, i16 \d+, bf16 \d+, f32 \d+ GMAC/s$")
         self.assertRegex(lines[8], r"^cores +the slowest thread executes [01]\.\d\d of the instructions of the fastest")
         self.assertRegex(lines[9], r"^kernels +\d+ checked against scalar")

@@ -184,7 +184,7 @@ class Eval(WithModel):
         self.assertEqual(int(m.group(4)), len(ids) // n_ctx)
         code, _, err = tiny.hearth("eval", self.model, "--file", "-", stdin=b"short")
         self.assertEqual(code, 1)
-        self.assertIn("6 tokens do not fill a window of 512", err)
+        self.assertIn("6 tokens fill no window of 512", err)
 
     def test_end_left_off(self):
         """An end token that the file adds behind texts is left off a prompt, also where it is the begin token too."""
@@ -221,6 +221,8 @@ class Inspect(WithModel):
         self.assertEqual(d["model"]["params"], sum(t["bytes"] for t in d["tensors"]) // 4)
         self.assertEqual((d["model"]["layers"], d["model"]["vocab"]), (2, 260))
         self.assertTrue(any("attention" in step for step in d["plan"]))
+        numbers = [int(step.split()[0]) for step in d["plan"]]
+        self.assertEqual(numbers, list(range(len(numbers))))
         # Three sequences of 1000 positions, 2 layers, keys and values of 32 floats: at least.
         self.assertGreaterEqual(d["memory"]["kv"], 3 * 1000 * 2 * 2 * 32 * 4)
         self.assertLess(d["memory"]["kv"], 3 * 1200 * 2 * 2 * 32 * 4)
@@ -418,10 +420,13 @@ class Bench(WithModel):
         """Said before anything is measured."""
         code, out, err = tiny.hearth("bench", self.model, "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
-        self.assertIn("--ctx leaves no place for 64 tokens behind 0", err)
+        self.assertIn("--ctx 16 is too short for --generate 64: --ctx 66 would do, or less of these (--generate 0: none)",
+                      err)
         code, out, err = tiny.hearth("bench", self.model, "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
-        self.assertIn("--ctx leaves no place for a token behind a prompt of 8", err)
+        self.assertIn("--ctx 8 is too short for --prompt 8: --ctx 9 would do", err)
+        code, out, err = tiny.hearth("bench", self.model, "--depth", "5,7", "--ctx", 512, "--reps", 1)
+        self.assertIn("--ctx 512 is too short for --depth 7 --prompt 512: --ctx 520 would do", err)
         for ctx, fits in ((10, False), (11, True)):  # a prompt of 6, its first token, 4 more
             code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 0, "--generate", 4, "--depth",
                                        6, "--ctx", ctx, "--reps", 1)
@@ -458,7 +463,7 @@ class Bench(WithModel):
         self.assertRegex(out.decode(), r"\nprompt 4 +1 +0 +[\d.]+ +[\d.]+ - [\d.]+\n$")
         code, out, err = tiny.hearth(*args, "--steps")
         self.assertEqual((code, out), (1, b""))
-        self.assertIn("the backend ref has no ceilings", err)
+        self.assertIn("--steps goes by ceilings: the backend ref has no ceilings", err)
 
 
 if __name__ == "__main__":

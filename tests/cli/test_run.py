@@ -390,8 +390,9 @@ class Tokenize(WithModel):
         self.assertEqual(out, [{"ids": [116, 258]}, {"ids": []}, {"ids": [195, 169, 0, 34]}])
         back = self.tokenize("--jsonl", "--decode", stdin="".join(json.dumps(l) + "\n" for l in out).encode())
         self.assertEqual([json.loads(l)["text"] for l in back.splitlines()], [l["text"] for l in lines])
-        for text, says in [(b'{"text":"a"}\n{"txt":1}\n', "line 2: a string"), (b"{", "line 1: not JSON"),
-                           (b'{"text":"a"}\n[]\n', "line 2: a string")]:
+        for text, says in [(b'{"text":"a"}\n{"txt":1}\n', "line 2: an object with a string"),
+                           (b"{", "line 1: not JSON"), (b"7", "line 1: an object with a string"),
+                           (b'{"text":"a"}\n[]\n', "line 2: an object with a string")]:
             code, _, err = tiny.hearth("tokenize", self.model, "--jsonl", stdin=text)
             self.assertEqual(code, 1)
             self.assertIn(says, err)

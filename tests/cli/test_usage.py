@@ -86,6 +86,11 @@ class Refusals(unittest.TestCase):
         code, _, err = tiny.hearth("run", "cli", "-p", "hello")
         self.assertEqual((code, "quotes" in err), (1, False), err)
         self.refuse(["run", "-p", "hello", "world"], "world: there is no such file; a text with spaces wants quotes", 1)
+        for command in ["run", "hello world", "-p", "x"], ["run", "hello world", "-n", "3"], ["tokenize", "hello world"]:
+            self.refuse(command, "hello world: there is no such file; a text is given with -p", 1)
+        self.refuse(["tokenize", "-"], "a model cannot be read from standard input", 1)
+        code, _, err = tiny.hearth("inspect", "hello world")
+        self.assertEqual((code, "-p" in err), (1, False), err)
 
     def test_usage(self):
         for args, says in [
@@ -141,6 +146,12 @@ class Refusals(unittest.TestCase):
             (["run", "-p=hi"], "the value of -p stands behind it, '-p hi'"),
             (["bench", "-p", "5"], "unknown option -p; did you mean --prompt?"),
             (["bench", "-n", "5"], "unknown option -n; did you mean --generate?"),
+            (["helpp"], "did you mean 'hearth help'?"),
+            (["version"], "did you mean 'hearth --version'?"),
+            (["run", "--help=1"], "--help takes no value, '1' was given"),
+            (["quantize", "a.gguf", "b.gguf", "Q8_0"], "'Q8_0' is too much; did you mean --type Q8_0?"),
+            (["run", "a.gguf", "b", "c"], "texts with spaces want quotes"),
+            (["quantize", "a.gguf", "b.gguf", "c.gguf"], "'hearth quantize' takes IN OUT\n"),
             (["rnu"], "there is no command 'rnu'; did you mean 'hearth run'?"),
             (["RUN"], "did you mean 'hearth run'?"),
             (["help", "quantise"], "did you mean 'hearth quantize'?"),
@@ -190,6 +201,7 @@ class Refusals(unittest.TestCase):
                 (b"<!DOCTYPE html>\n<html><head>", "is a web page"),
                 (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 77\n", "git-lfs pointer"),
                 (b"PK\3\4" + bytes(60), "zip archive"),
+                (b"GGU", "ends after 3 of the first four bytes"),
                 (b"Not Found", "is text (it starts with 'Not Found')"),
                 (data[:-1000], "1000 are missing"),
                 (data[:5000], "cut short"),
@@ -215,7 +227,8 @@ class Refusals(unittest.TestCase):
             self.refuse(["inspect", missing], "no such file", 1)
             self.refuse(["quantize", missing, path, "--type", "F16"], "no such file", 1)
             self.refuse(["quantize", whole, whole, "--type", "F16"], "another file to write than the one it reads")
-            self.refuse(["eval", whole, "--tokens", "1", "--compare", "/dev/zero"], "has more than 1040 bytes", 1)
+            self.refuse(["eval", whole, "--tokens", "1", "--compare", "/dev/zero"],
+                        "has more than 1040 bytes, 1040 were expected for 1 token of 260 logits", 1)
             self.refuse(["tokenize", whole, "--ids", "@" + missing], "cannot be read", 1)
             self.refuse(["run", whole, "-f", "a\n\x1b[31m.txt"], r"a\x0a\x1b[31m.txt: cannot be read", 1)
             ids = os.path.join(folder, "ids")
@@ -239,6 +252,8 @@ class Refusals(unittest.TestCase):
                             "--kv-type) hold blocks of 32 elements of a head, and the heads of this model have 16: i16, f16, bf16 or")
             self.refuse(["eval", whole, "--tokens", "1", "--compare", whole], "has more than 1040 bytes", 1)
             self.refuse(["eval", whole, "--tokens", "1", "--logits", folder + "/no/l"], "cannot be written", 1)
+            self.refuse(["eval", whole, "--tokens", "1", "--logits", "/dev/fd/99"],
+                        "/dev/fd/99: cannot be written: No such file", 1)
             odd = os.path.join(folder, "odd\033[2J.gguf")  # a name does nothing to a terminal
             os.symlink(whole, odd)
             for args in (["inspect", odd], ["run", odd, "-p", "a", "-n", "1"], ["quantize", odd, odd + "2", "--type", "F32"]):

@@ -303,7 +303,7 @@ static void test_aliens(void **state) {
         enum hearth_status status;
     } files[] = {
         {"", 0, "is empty (0 bytes)", BAD},
-        {"GG", 2, "is text (it starts with 'GG')", BAD},
+        {"GG", 2, "ends after 2 of the first four bytes 'GGUF'", BAD},
         {"GGUF", 4, "ends inside the header", BAD},
         {"GGUF\3\0\0\0\1\0", 10, "ends inside the header", BAD},
         {"<!DOCTYPE html>\n<html>", 22, "is a web page (it starts with '<!DOCTYPE html>')", BAD},

@@ -6,6 +6,7 @@
 #include "backend/cpu/features.h"
 
 #include <string.h>
+#include <strings.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -180,7 +181,7 @@ enum hearth_status ht_cpu_level_parse(const char *name, enum ht_cpu_level *out,
                                       struct hearth_error *err) {
     char list[128] = "";
     int found = 0;
-    while (found < HT_CPU_N_LEVELS && strcmp(name, level_names[found]) != 0) found++;
+    while (found < HT_CPU_N_LEVELS && strcasecmp(name, level_names[found]) != 0) found++;
     const bool known = found < HT_CPU_N_LEVELS;
     if (known && ht_cpu_level_usable((enum ht_cpu_level)found)) {
         *out = (enum ht_cpu_level)found;
