@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/team.h"
 #include "base/text_file.h"
 
@@ -23,87 +24,37 @@ static int cores_of(long long quota, long long period) {
     return n > HT_TEAM_MAX ? HT_TEAM_MAX : (int)n;
 }
 
-// The quota of the group in this folder, 0 if none.
-static int folder_quota(const char *folder, bool v2) {
-    char path[N_PATH + 64], text[128];
-    long long quota = 0, period = 0;
-    if (v2) {
-        snprintf(path, sizeof path, "%s/cpu.max", folder);
-        if (!ht_read_text(path, text, sizeof text)) return 0;
-        char *end;
-        quota = strtoll(text, &end, 10); // "max 100000": no digits, quota 0
-        period = strtoll(end, NULL, 10);
-        return cores_of(quota, period);
-    }
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!ht_read_text(path, text, sizeof text)) return 0;
-    quota = strtoll(text, NULL, 10);
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!ht_read_text(path, text, sizeof text)) return 0;
-    period = strtoll(text, NULL, 10);
-    return cores_of(quota, period);
-}
-
 static int smaller(int a, int b) { // 0: none
     if (a == 0) return b;
     if (b == 0) return a;
     return a < b ? a : b;
 }
 
-// From mount/group up to mount itself. In a container the group's path may be the host's while the
-// mount is the container's own root: folders that are not there are passed by.
-static int quota_upwards(const char *mount, const char *group, size_t n_group, bool v2) {
-    char folder[N_PATH];
-    size_t n_mount = strlen(mount);
-    if (n_mount + n_group + 1 > sizeof folder) return 0;
-    memcpy(folder, mount, n_mount);
-    memcpy(folder + n_mount, group, n_group);
-    folder[n_mount + n_group] = 0;
-    int least = folder_quota(folder, v2);
-    for (size_t n = n_mount + n_group; n > n_mount; n--)
-        if (folder[n - 1] == '/') {
-            folder[n - 1] = 0;
-            least = smaller(least, folder_quota(folder, v2));
-        }
-    return least;
+static long long number_in(const char *folder, const char *file) { // 0: none
+    char path[N_PATH + 64], text[128];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return ht_read_text(path, text, sizeof text) ? strtoll(text, NULL, 10) : 0;
 }
 
-// Does the comma-separated list of `n` bytes hold "cpu"?
-static bool has_cpu(const char *list, size_t n) {
-    for (size_t i = 0; i < n;) {
-        const char *comma = memchr(list + i, ',', n - i);
-        size_t end = comma ? (size_t)(comma - list) : n;
-        if (end - i == 3 && memcmp(list + i, "cpu", 3) == 0) return true;
-        i = end + 1;
+// Takes the quota of the group in this folder into *user, an int.
+static void take_quota(void *user, const char *folder, bool v2) {
+    int *least = user;
+    char path[N_PATH + 64], text[128], *end;
+    long long quota = 0, period = 0;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (v2 && ht_read_text(path, text, sizeof text)) {
+        quota = strtoll(text, &end, 10); // "max 100000": no digits, quota 0
+        period = strtoll(end, NULL, 10);
+    } else if (!v2) {
+        quota = number_in(folder, "cpu.cfs_quota_us");
+        period = number_in(folder, "cpu.cfs_period_us");
     }
-    return false;
+    *least = smaller(*least, cores_of(quota, period));
 }
 
 int ht_cpus_quota(const char *root, const char *groups) {
-    static const char *const v1_mounts[] = {"cpu,cpuacct", "cpu", "cpuacct,cpu"};
-    static const char *const v2_mounts[] = {"", "/unified"};
-    char mount[N_PATH];
     int least = 0;
-    for (const char *line = groups; *line;) {
-        const char *line_end = strchr(line, '\n');
-        size_t n = line_end ? (size_t)(line_end - line) : strlen(line);
-        const char *list = memchr(line, ':', n);
-        const char *group = list ? memchr(list + 1, ':', n - (size_t)(list + 1 - line)) : NULL;
-        if (group) {
-            size_t n_list = (size_t)(group - list - 1), n_group = n - (size_t)(group + 1 - line);
-            bool v2 = n_list == 0;
-            size_t n_mounts =
-                v2 ? sizeof v2_mounts / sizeof *v2_mounts : sizeof v1_mounts / sizeof *v1_mounts;
-            for (size_t i = 0; i < n_mounts && (v2 || has_cpu(list + 1, n_list)); i++) {
-                int len = v2 ? snprintf(mount, sizeof mount, "%s%s", root, v2_mounts[i])
-                             : snprintf(mount, sizeof mount, "%s/%s", root, v1_mounts[i]);
-                if (len < 0 || (size_t)len >= sizeof mount) continue;
-                least = smaller(least, quota_upwards(mount, group + 1, n_group, v2));
-            }
-        }
-        line += n;
-        if (*line == '\n') line++;
-    }
+    ht_cgroup_walk(root, groups, "cpu", take_quota, &least);
     return least;
 }
 

@@ -9,9 +9,7 @@
 #include "base/status.h"
 
 // The smallest CPU quota along the way from the process's group up to the root, rounded to
-// whole cores, 1 at least; 0 if none is set. `groups` is the text of /proc/self/cgroup ("0::/a/b"
-// for version 2, "4:cpu,cpuacct:/a/b" for version 1), `root` the folder where the hierarchies are
-// mounted.
+// whole cores, 1 at least; 0 if none is set. root, groups: ht_cgroup_walk's.
 int ht_cpus_quota(const char *root, const char *groups);
 
 // The cores that the allowed CPUs are, siblings counted once, and the fast ones among them, from
