@@ -195,11 +195,11 @@ int fail_to_open(const struct args *a, const struct hearth_error *err) {
     const char *path = a->operands[0];
     if (err->status == HEARTH_E_IO && strcmp(path, "-") == 0)
         return fail("%s; a model cannot be read from standard input", err->message);
-    // What was meant as a text, or a part of one.
-    bool is_word = err->status == HEARTH_E_IO && a->takes_text && !strpbrk(path, "./") &&
-                   access(path, F_OK) != 0 && errno == ENOENT;
-    if (is_word && strchr(path, ' ')) return fail("%s; a text is given with -p", err->message);
-    if (is_word && a->prompt) return fail("%s; a text with spaces wants quotes", err->message);
+    bool may_be_text = err->status == HEARTH_E_IO && a->takes_text && access(path, F_OK) != 0 &&
+                       errno == ENOENT && !strstr(path, ".gguf");
+    if (may_be_text && strchr(path, ' ')) return fail("%s; a text is given with -p", err->message);
+    if (may_be_text && a->prompt && !strpbrk(path, "./")) // the second word of one
+        return fail("%s; a text with spaces wants quotes", err->message);
     return fail_error(err);
 }
 

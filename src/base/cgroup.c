@@ -40,8 +40,7 @@ static bool lists(const struct line *l, const char *controller) {
 static void walk_up(const char *root, const char *mount, int n_mount, const struct line *l,
                     ht_cgroup_fn fn, void *user) {
     char folder[N_PATH];
-    const char *slash_of_mount = n_mount ? "/" : "";
-    int n = snprintf(folder, sizeof folder, "%s%s%.*s", root, slash_of_mount, n_mount, mount);
+    int n = snprintf(folder, sizeof folder, "%s%s%.*s", root, n_mount ? "/" : "", n_mount, mount);
     if (n < 0 || (size_t)n + (size_t)l->n_group >= sizeof folder) return;
     memcpy(folder + n, l->group, (size_t)l->n_group);
     folder[n + l->n_group] = 0;

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: MIT Where the limits of this process's control groups stand. A container
-// sees all of its machine; what it may use stands in files of its group and of those above it, in
-// hierarchies of version 1 (one or more controllers each), of version 2 (all in one), or of both.
+// SPDX-License-Identifier: MIT
+// Where the limits of this process's control groups stand. A container sees all of its machine;
+// what it may use stands in files of its group and of those above it, in hierarchies of version 1
+// (one or more controllers each), of version 2 (all in one), or of both.
 #ifndef HT_BASE_CGROUP_H
 #define HT_BASE_CGROUP_H
 

@@ -86,8 +86,8 @@ class Refusals(unittest.TestCase):
         code, _, err = tiny.hearth("run", "cli", "-p", "hello")
         self.assertEqual((code, "quotes" in err), (1, False), err)
         self.refuse(["run", "-p", "hello", "world"], "world: there is no such file; a text with spaces wants quotes", 1)
-        for command in ["run", "hello world", "-p", "x"], ["run", "hello world", "-n", "3"], ["tokenize", "hello world"]:
-            self.refuse(command, "hello world: there is no such file; a text is given with -p", 1)
+        for command in ["run", "hello world", "-p", "x"], ["run", "hello world", "-n", "3"], ["tokenize", "Hello, world. It"]:
+            self.refuse(command, "there is no such file; a text is given with -p", 1)
         self.refuse(["tokenize", "-"], "a model cannot be read from standard input", 1)
         code, _, err = tiny.hearth("inspect", "hello world")
         self.assertEqual((code, "-p" in err), (1, False), err)
