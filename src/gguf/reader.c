@@ -8,13 +8,12 @@
 #include "base/mem.h"
 #include "gguf/internal.h"
 
-// Opens path into *part. The file's name stands in front of every sentence about its content.
-// how->left: bytes of memory that copies of parts may still take; NULL: they are mapped.
 struct how {
-    uint64_t *left;
-    bool head; // tensors may be cut short
+    uint64_t *left; // bytes of memory that copies of parts may still take; NULL: they are mapped
+    bool head;      // tensors may be cut short
 };
 
+// Opens path into *part. The file's name stands in front of every sentence about its content.
 static enum hearth_status open_part(struct ht_gguf *g, const char *path, const struct how *how,
                                     struct gguf_part *part, struct hearth_error *err) {
     struct ht_arena *a = &g->arena;
