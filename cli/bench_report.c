@@ -195,6 +195,6 @@ static void print_pages(const struct bench *b) {
 
 void bench_print_end(struct bench *b, bool complete) {
     if (b->a->json) printf("\n  ],\n  \"complete\": %s", complete ? "true" : "false");
-    if (complete) print_pages(b);
+    if (complete || b->a->json) print_pages(b);
     if (b->a->json) puts("\n}");
 }

@@ -134,10 +134,10 @@ static int time_generation(struct bench *b, const struct test *t, const struct l
     return code ? code : end_work(b, t, r);
 }
 
-// Sequences ended before the last had begun to generate.
+// Sequences ended before the last had generated what is to be measured.
 static int no_place(const struct bench *b) {
-    return fail_usage("--ctx %u is too short: the first sequences fill it before the last one has "
-                      "read its prompt",
+    return fail_usage("a context of %u positions is too short: the first sequences fill it before "
+                      "the last one has generated its tokens; a larger --ctx is needed",
                       (unsigned)hearth_engine_n_ctx(b->engine));
 }
 

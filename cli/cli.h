@@ -59,7 +59,7 @@ int read_prompt(const struct args *a, struct text *out);
 // "-" is stdin. More than `most` bytes are refused; a tokenizer takes MOST_TEXT.
 #define MOST_TEXT ((size_t)INT32_MAX)
 int read_file(const char *path, size_t most, struct text *out);
-// The same, but of a file that has more it reads one byte more, for the caller to refuse.
+// The same, but where the file has more, out->n is most + 1, for the caller to refuse.
 int read_begin(const char *path, size_t most, struct text *out);
 // The same text as a stream, for the caller to close unless it is stdin.
 int open_prompt(const struct args *a, FILE **out);
@@ -130,6 +130,7 @@ int eval_text(const struct args *a);   // eval_text.c
 double negative_log(const float *logits, int32_t n, int32_t token);
 // Rows of logits of a pass: as many as wanted, or, of 0, as 64 MB hold.
 uint32_t logits_rows(uint32_t n_vocab, int64_t wanted, size_t n_tokens, uint32_t n_batch);
-int fail_not_finite(const struct args *a); // returns EXIT_RUN
+// unwritten: so --logits was not written. Returns EXIT_RUN.
+int fail_not_finite(const struct args *a, bool unwritten);
 
 #endif

@@ -209,20 +209,25 @@ static int measure_ceilings(struct bench *b, const struct hearth_engine_options 
     b->has_ceilings = !s;
     if (b->has_ceilings) b->settled_s = now_s() + SETTLE_S;
     if (s == HEARTH_OK) return EXIT_FINE;
-    if (b->a->steps) return fail("--steps goes by ceilings: %s", err.message);
-    if (s != HEARTH_E_UNSUPPORTED && s != HEARTH_E_NOMEM) return fail_error(&err);
+    if (b->a->steps && s == HEARTH_E_UNSUPPORTED)
+        return fail("--steps goes by ceilings: %s", err.message);
+    if (b->a->steps || (s != HEARTH_E_UNSUPPORTED && s != HEARTH_E_NOMEM)) return fail_error(&err);
     note("no shares of ceilings: %s", err.message);
     return EXIT_FINE;
 }
 
-// --ctx holds the prompts, what is generated, and a token behind.
-static int no_place(uint32_t n_ctx, uint64_t needed, const char *option, uint32_t n,
+// Of --ctx, for the longest of what is to be run; `enough` is what is taken by itself.
+static int no_place(uint32_t n_ctx, uint64_t enough, uint32_t prompt, uint32_t generate,
                     uint32_t depth) {
-    char behind[32] = "";
-    if (depth) snprintf(behind, sizeof(behind), " --depth %u", depth);
-    return fail_usage("--ctx %u is too short for%s %s %u: --ctx %llu would do, or less of these "
-                      "(%s 0: none)",
-                      n_ctx, behind, option, n, (unsigned long long)needed, option);
+    char what[96] = "";
+    if (prompt) snprintf(what, sizeof(what), " --prompt %u", prompt);
+    size_t at = strlen(what);
+    if (generate) snprintf(what + at, sizeof(what) - at, " --generate %u", generate);
+    at = strlen(what);
+    if (depth) snprintf(what + at, sizeof(what) - at, " --depth %u", depth);
+    return fail_usage(
+        "--ctx %u is too short for%s; --ctx %llu would do (0 of either leaves it out)", n_ctx, what,
+        (unsigned long long)enough);
 }
 
 // What an engine for so many sequences is to be. Refuses what it could not be.
@@ -238,11 +243,9 @@ static int choose_options(struct bench *b, const struct lists *l, int64_t seqs,
     uint64_t more = n + 4 + (uint64_t)seqs * (depth + 1) / o->n_batch * 2;
     uint64_t n_ctx = depth + (most + 1 > more ? most + 1 : more);
     if (!o->n_ctx) o->n_ctx = n_ctx < UINT32_MAX ? (uint32_t)n_ctx : UINT32_MAX;
-    if (most && o->n_ctx <= (uint64_t)depth + most)
-        return no_place(o->n_ctx, (uint64_t)depth + most + 1, "--prompt", most, depth);
-    uint64_t before = depth ? depth : 1; // no sequence begins with nothing
-    if (n && o->n_ctx <= before + n)
-        return no_place(o->n_ctx, before + n + 1, "--generate", n, depth);
+    uint64_t before = depth ? depth : 1; // no sequence begins with nothing to generate
+    if ((most && o->n_ctx <= (uint64_t)depth + most) || (n && o->n_ctx <= before + n))
+        return no_place(o->n_ctx, n_ctx, most, n, depth);
     if (o->n_ctx < WARM_UP_CTX) o->n_ctx = WARM_UP_CTX;
     if (hearth_memory_plan(b->model, o, &memory, &err)) return fail_error(&err);
     if (o->repack) b->repacked_bytes = memory.packed;

@@ -92,7 +92,7 @@ static bool is_well(const struct doctor *d) {
     return measured && !d->no_checks.status && d->checks.n_bad == 0;
 }
 
-// "2: the fast cores (CPUs online 4, ...": those that a run takes by itself.
+// "2: the fast cores (CPUs online 4, ...)": those that a run takes by itself.
 static void explain_threads(const struct hearth_machine *m, char *buf, size_t n) {
     const char *why = m->n_quota && m->n_quota < m->n_fast ? "the CPU quota"
                       : m->n_fast < m->n_cores             ? "the fast cores"

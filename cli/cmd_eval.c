@@ -52,7 +52,8 @@ const struct command command_eval = {
             "and prints its perplexity. Without MODEL the built-in model is used. The numbers "
             "depend on the tokens, the model and --backend, --cpu-level and --kv-type, a "
             "perplexity also on --ctx, and on nothing else. OUT appears, or is replaced, only when "
-            "all logits are in OUT.tmp (a pipe, a device and what is open already are written "
+            "all logits are in OUT.tmp and finite (a pipe, a device and what is open already are "
+            "written "
             "into). Ctrl-C removes OUT.tmp; a second one ends at once, leaves it, and it has to go "
             "before the next run.",
     .groups = eval_groups,

@@ -175,7 +175,7 @@ static void print_statistics(const struct run *r, enum hearth_finish finish) {
     fprintf(stderr, "  %-12s %15s\n", "peak memory", format_bytes(peak, peak_memory()));
 }
 
-// Whether an engine of one position more could be: a model may have positions for so many only.
+// Whether an engine of one position more could be: a model may have learned so many only.
 static bool has_longer(const struct run *r) {
     struct hearth_engine_options o;
     struct hearth_memory memory;
@@ -196,7 +196,7 @@ static int finish_run(struct run *r) {
     if (finish == HEARTH_FINISH_CONTEXT) {
         unsigned n = (unsigned)hearth_engine_n_ctx(r->engine);
         note("the context is full (%u position%s); %s", n, PLURAL(n),
-             has_longer(r) ? "--ctx N gives more" : "the model has no more");
+             has_longer(r) ? "--ctx N gives more" : "more are not possible");
     }
     if (finish == HEARTH_FINISH_ERROR && hearth_request_error(r->request, &err)) {
         return fail_error(&err);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -195,10 +196,13 @@ int fail_to_open(const struct args *a, const struct hearth_error *err) {
     const char *path = a->operands[0];
     if (err->status == HEARTH_E_IO && strcmp(path, "-") == 0)
         return fail("%s; a model cannot be read from standard input", err->message);
-    bool may_be_text = err->status == HEARTH_E_IO && a->takes_text && access(path, F_OK) != 0 &&
-                       errno == ENOENT && !strstr(path, ".gguf");
-    if (may_be_text && strchr(path, ' ')) return fail("%s; a text is given with -p", err->message);
-    if (may_be_text && a->prompt && !strpbrk(path, "./")) // the second word of one
+    size_t n = strlen(path);
+    bool is_name = strchr(path, '/') || (n > 5 && strcasecmp(path + n - 5, ".gguf") == 0);
+    bool may_be_text = err->status == HEARTH_E_IO && a->takes_text && !is_name &&
+                       access(path, F_OK) != 0 && errno == ENOENT;
+    if (may_be_text && strchr(path, ' ') && !a->prompt && !a->file)
+        return fail("%s; a text is given with -p", err->message);
+    if (may_be_text && a->prompt && !strpbrk(path, " .")) // the second word of one
         return fail("%s; a text with spaces wants quotes", err->message);
     return fail_error(err);
 }

@@ -276,10 +276,11 @@ uint32_t logits_rows(uint32_t n_vocab, int64_t wanted, size_t n_tokens, uint32_t
     return (uint32_t)rows;
 }
 
-int fail_not_finite(const struct args *a) {
+int fail_not_finite(const struct args *a, bool unwritten) {
     return fail("%s: a logit is no finite number: the model's weights hold NaN or infinities, or "
-                "its numbers overflow",
-                model_label(a));
+                "its numbers overflow%s%s%s",
+                model_label(a), unwritten ? "; " : "", unwritten ? a->logits : "",
+                unwritten ? " was not written" : "");
 }
 
 static int eval_model(struct eval *e, const hearth_model *m) {
@@ -302,7 +303,7 @@ static int eval_model(struct eval *e, const hearth_model *m) {
     if (!code && !e->waits) code = open_output(e);
     if (!code) code = run_all(e);
     bool ran = !code;
-    if (ran && e->broken) code = fail_not_finite(e->a);
+    if (ran && e->broken) code = fail_not_finite(e->a, e->tmp != NULL);
     code = close_output(e, code);
     if (ran && (!code || e->broken)) print_summary(e);
     interrupt_end(&e->interrupt); // in front of what it would call off

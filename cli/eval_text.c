@@ -92,7 +92,7 @@ static int score_all(struct scorer *sc) {
     }
     progress_end(&sc->progress);
     free(window);
-    if (!code && isnan(sc->nll)) code = fail_not_finite(sc->a);
+    if (!code && isnan(sc->nll)) code = fail_not_finite(sc->a, false);
     if (!code) print_result(sc);
     return code;
 }

@@ -99,8 +99,8 @@ void print_slowest_thread(const char *head, const struct args *a, const struct h
     if (c->slowest_thread < MUCH_SLOWER) {
         struct hearth_machine m;
         hearth_machine_get(&m);
-        why = a->threads > m.n_affinity ? ": they are more than the CPUs"
-                                        : ": its core has more to do";
+        int n = m.n_quota && m.n_quota < m.n_affinity ? m.n_quota : m.n_affinity;
+        why = a->threads > n ? ": there are more threads than CPUs" : ": its core has more to do";
     }
     printf("%sthe slowest thread executes %.2f of the instructions of the fastest%s\n", head,
            c->slowest_thread, why);
@@ -127,7 +127,7 @@ const char *format_perplexity(char buf[32], double x) {
 const char *format_count(char buf[32], uint64_t n) {
     if (n < 10000) {
         snprintf(buf, 32, "%d", (int)n);
-    } else if (n < 1000000) {
+    } else if (n < 999950) {
         snprintf(buf, 32, "%.1f k", (double)n / 1e3);
     } else if (n < 10000000000) {
         snprintf(buf, 32, "%.1f M", (double)n / 1e6);

@@ -268,7 +268,7 @@ static bool add_operand(const struct command *c, const char *arg, struct args *a
         a->operands[a->n_operands++] = arg;
         return true;
     }
-    const struct option *o = find_choice(c, arg);
+    const struct option *o = a->takes_text ? NULL : find_choice(c, arg);
     if (o) {
         fail_usage("'%s' is too much; did you mean %s %s? See 'hearth help %s'", arg, o->name, arg,
                    c->name);

@@ -56,7 +56,7 @@ struct option_group {
 struct args { // one struct for all commands; 0 and NULL where an option has no default
     const char *operands[2];
     int n_operands;
-    bool takes_text;           // the command has options for it
+    bool takes_text;           // the command has -p TEXT
     const char *prompt, *file; // text in
     bool special, raw;
     // run

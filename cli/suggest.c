@@ -126,7 +126,7 @@ int refuse_command(const struct command *const *all, size_t n_all, const char *n
     if (!near && strcasecmp(name, "version") == 0) {
         return fail_usage("there is no command '%s'; did you mean 'hearth --version'?", name);
     }
-    if (!near && distance(name, n, "help") < best) near = "help";
+    if (!near && (strcasecmp(name, "help") == 0 || distance(name, n, "help") < best)) near = "help";
     if (!near) return fail_usage("there is no command '%s'; see 'hearth help'", name);
     return fail_usage("there is no command '%s'; did you mean 'hearth %s'?", name, near);
 }

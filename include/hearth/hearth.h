@@ -105,8 +105,9 @@ struct hearth_tensor_info {
 // another one; hearth_file_open_copy keeps what it read.)
 HEARTH_TRY hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err);
 // The same, of a file that may be cut short behind its tensor table, as one is that is still being
-// downloaded: to look at, and for its vocabulary. hearth_model_open_file and hearth_quantize refuse
-// such a file with what is missing.
+// downloaded: to look at, and for its vocabulary. (Of a split one all parts have to be there.)
+// hearth_model_open_file and hearth_quantize refuse what is cut short: E_FORMAT, with what is
+// missing. One whose table is cut is E_FORMAT here; one that is whole opens as by hearth_file_open.
 HEARTH_TRY hearth_file_open_head(const char *path, hearth_file **out, struct hearth_error *err);
 // As hearth_file_open, with the file (all parts) read into memory of this process instead of
 // mapped: it takes the time of reading it, shares nothing with other processes, and lies on pages

@@ -61,8 +61,9 @@ void ht_cgroup_walk(const char *root, const char *groups, const char *controller
             walk_up(root, "", 0, &l, fn, user);
             walk_up(root, "unified", 7, &l, fn, user);
         } else if (is_line && lists(&l, controller)) { // version 1: by either name
+            int n_name = (int)strlen(controller);
             walk_up(root, l.list, l.n_list, &l, fn, user);
-            walk_up(root, controller, (int)strlen(controller), &l, fn, user);
+            if (n_name != l.n_list) walk_up(root, controller, n_name, &l, fn, user);
         }
         text += n;
         if (*text) text++;

@@ -14,8 +14,8 @@ typedef void (*ht_cgroup_fn)(void *user, const char *folder, bool v2);
 // with those above it up to the hierarchy's root. Some of them may not be there: in a container the
 // group's path may be the host's while the mount is the container's own root. `root` is the folder
 // where the hierarchies are mounted (/sys/fs/cgroup), `groups` the text of /proc/self/cgroup
-// ("0::/a/b" for version 2, "4:cpu,cpuacct:/a/b" for version 1). Paths of more than 4 KB are passed
-// over. Any thread.
+// ("0::/a/b" for version 2, "4:cpu,cpuacct:/a/b" for version 1). A group may come twice, where its
+// hierarchy is found by two names. Lines of more than 4 KB are passed over. Any thread.
 void ht_cgroup_walk(const char *root, const char *groups, const char *controller, ht_cgroup_fn fn,
                     void *user);
 

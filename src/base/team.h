@@ -61,8 +61,8 @@ void ht_spin_begin(struct ht_spin *s, bool crowded);
 // How long to spin this time; then, whether that was enough.
 uint64_t ht_spin_next(struct ht_spin *s);
 void ht_spin_tell(struct ht_spin *s, uint64_t spun_ns, bool enough);
-// What a thread of a team has come to. For that thread itself in a region, and for the driving one,
-// of itself, between regions.
+// The nanoseconds that a thread of a team now spins at most waits. For that thread itself in a
+// region, and for the driving one, of itself, between regions.
 uint64_t ht_team_spin_ns(const struct ht_team *t, int thread);
 
 // Between two looks at what another thread of the region is about to finish; turn: 0, 1, 2 ...

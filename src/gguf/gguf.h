@@ -47,7 +47,7 @@ struct ht_gguf_tensor {
     enum ht_format format;
     int n_dims;          // 1..4
     uint64_t ne[4];      // file order: ne[0] is contiguous; unused ones are 1
-    const uint8_t *data; // mapped; aligned to the file's alignment
+    const uint8_t *data; // mapped; aligned to the file's alignment; NULL: cut off (a head alone)
     uint64_t n_bytes;
     uint64_t offset; // of data in its part
     int part;
@@ -57,14 +57,14 @@ struct ht_gguf; // one file, or all parts of a split one
 
 HT_MUST_CHECK enum hearth_status ht_gguf_open(const char *path, struct ht_gguf **out,
                                               struct hearth_error *err);
-// The same, where the tensors may be cut short, of which ht_gguf_is_whole then tells: no tensor's
-// data is there.
+// The same, of a file that may be cut short behind its tensor table: data of the tensors of a part
+// that is, is NULL.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_head(const char *path, struct ht_gguf **out,
                                                    struct hearth_error *err);
-// E_FORMAT, with what is missing, of a file that is cut short.
+// E_FORMAT, with what is missing, where a part is cut short.
 HT_MUST_CHECK enum hearth_status ht_gguf_is_whole(const struct ht_gguf *g,
                                                   struct hearth_error *err);
-// The same as ht_gguf_open, with all parts read into memory instead of mapped (ht_map_copy).
+// As ht_gguf_open, with all parts read into memory instead of mapped (ht_map_copy).
 // E_NOMEM where they take more than `available` bytes together.
 HT_MUST_CHECK enum hearth_status ht_gguf_open_copy(const char *path, uint64_t available,
                                                    struct ht_gguf **out, struct hearth_error *err);

@@ -420,13 +420,17 @@ class Bench(WithModel):
         """Said before anything is measured."""
         code, out, err = tiny.hearth("bench", self.model, "--prompt", 0, "--generate", 64, "--ctx", 16, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
-        self.assertIn("--ctx 16 is too short for --generate 64: --ctx 66 would do, or less of these (--generate 0: none)",
-                      err)
+        self.assertIn("--ctx 16 is too short for --generate 64; --ctx 68 would do", err)
         code, out, err = tiny.hearth("bench", self.model, "--prompt", 8, "--generate", 0, "--ctx", 8, "--reps", 1)
         self.assertEqual((code, out), (2, b""), err)
-        self.assertIn("--ctx 8 is too short for --prompt 8: --ctx 9 would do", err)
+        self.assertIn("--ctx 8 is too short for --prompt 8; --ctx 9 would do", err)
         code, out, err = tiny.hearth("bench", self.model, "--depth", "5,7", "--ctx", 512, "--reps", 1)
-        self.assertIn("--ctx 512 is too short for --depth 7 --prompt 512: --ctx 520 would do", err)
+        self.assertIn("--ctx 512 is too short for --prompt 512 --generate 64 --depth 7; --ctx 520 would do", err)
+        args = ["bench", self.model, "--backend", "ref", "--prompt", 8, "--generate", 20, "--seqs", "1,20", "--reps", 1]
+        code, out, err = tiny.hearth(*args, "--ctx", 8)
+        enough = re.search(r"; --ctx (\d+) would do", err).group(1)
+        code, out, err = tiny.hearth(*args, "--ctx", enough)
+        self.assertEqual(code, 0, err)
         for ctx, fits in ((10, False), (11, True)):  # a prompt of 6, its first token, 4 more
             code, _, err = tiny.hearth("bench", self.model, "--backend", "ref", "--prompt", 0, "--generate", 4, "--depth",
                                        6, "--ctx", ctx, "--reps", 1)

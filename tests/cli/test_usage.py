@@ -86,8 +86,11 @@ class Refusals(unittest.TestCase):
         code, _, err = tiny.hearth("run", "cli", "-p", "hello")
         self.assertEqual((code, "quotes" in err), (1, False), err)
         self.refuse(["run", "-p", "hello", "world"], "world: there is no such file; a text with spaces wants quotes", 1)
-        for command in ["run", "hello world", "-p", "x"], ["run", "hello world", "-n", "3"], ["tokenize", "Hello, world. It"]:
+        for command in ["run", "hello world", "-n", "3"], ["tokenize", "Hello, world. It"], ["run", "hello.gguf world"]:
             self.refuse(command, "there is no such file; a text is given with -p", 1)
+        for command in ["run", "hello world", "-p", "x"], ["run", "/no model/x", "-p", "x"], ["run", "no model.GGUF"]:
+            self.refuse(command, "there is no such file\n", 1)
+        self.refuse(["run", "-p", "what", "is", "cpu"], "'cpu' is too much: 'hearth run' takes [MODEL]; texts with spaces")
         self.refuse(["tokenize", "-"], "a model cannot be read from standard input", 1)
         code, _, err = tiny.hearth("inspect", "hello world")
         self.assertEqual((code, "-p" in err), (1, False), err)
@@ -146,6 +149,7 @@ class Refusals(unittest.TestCase):
             (["run", "-p=hi"], "the value of -p stands behind it, '-p hi'"),
             (["bench", "-p", "5"], "unknown option -p; did you mean --prompt?"),
             (["bench", "-n", "5"], "unknown option -n; did you mean --generate?"),
+            (["HELP"], "did you mean 'hearth help'?"),
             (["helpp"], "did you mean 'hearth help'?"),
             (["version"], "did you mean 'hearth --version'?"),
             (["run", "--help=1"], "--help takes no value, '1' was given"),
@@ -288,14 +292,15 @@ class Refusals(unittest.TestCase):
             kept = os.path.join(folder, "kept")
             with open(kept, "w") as f:
                 f.write("precious")
-            code, out, _ = tiny.hearth("eval", path, "--tokens", "1,2", "--logits", kept)
+            code, out, err = tiny.hearth("eval", path, "--tokens", "1,2", "--logits", kept)
             self.assertEqual((code, out[:9]), (1, b"2 tokens,"))
+            self.assertIn("; %s was not written\n" % kept, err)
             with open(kept) as f:
                 self.assertEqual(f.read(), "precious")
             self.assertFalse(os.path.exists(kept + ".tmp"))
             code, out, _ = tiny.hearth(*bench, "--prompt", 4, "--generate", 0, "--json")  # is ended, whatever happens
             d = json.loads(out)
-            self.assertEqual((code, d["complete"], d["runs"]), (1, False, []))
+            self.assertEqual((code, d["complete"], d["runs"], d["mapped"]), (1, False, [], True))
 
 
 if __name__ == "__main__":

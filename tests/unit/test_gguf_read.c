@@ -556,6 +556,60 @@ static void test_split(void **state) {
     rmdir(folder);
 }
 
+// A head alone opens as soon as the table is there, and says what else is missing.
+static void test_head(void **state) {
+    (void)state;
+    static struct bytes o;
+    size_t at[N_PLACES], least = 0;
+    char path[256], says[64];
+    strcpy(folder, "/tmp/hearth-gguf-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/cut.gguf", folder);
+    make(&o, at);
+    const size_t n_whole = o.n;
+    for (size_t n = 0; n <= n_whole; n++) {
+        struct hearth_error err = {HEARTH_OK, ""};
+        struct ht_gguf *g = NULL;
+        o.n = n;
+        write_part("cut.gguf", &o);
+        enum hearth_status s = ht_gguf_open_head(path, &g, &err);
+        if (s == HEARTH_OK && least == 0) least = n;
+        if (s != (least ? HEARTH_OK : HEARTH_E_FORMAT)) fail_msg("%zu bytes: %s", n, err.message);
+        if (s) continue;
+        assert_int_equal(ht_gguf_is_whole(g, &err), n < n_whole ? HEARTH_E_FORMAT : HEARTH_OK);
+        snprintf(says, sizeof says, ", %zu are missing", n_whole - n);
+        assert_true(n == n_whole || strstr(err.message, says));
+        assert_true(n == n_whole || strstr(err.message, path));
+        for (size_t i = 0; i < ht_gguf_n_tensors(g); i++)
+            assert_true((ht_gguf_tensor_at(g, i)->data != NULL) == (n == n_whole));
+        ht_gguf_close(g);
+    }
+    assert_in_range(least, at[DATA] - 31, at[DATA]); // the data begin at a multiple of 32
+    unlink(path);
+    // Of two parts the second is cut.
+    struct hearth_error err = {HEARTH_OK, ""};
+    struct ht_gguf *g = NULL;
+    static const char *const names[] = {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"};
+    make_part(&o, 0, 2, 2, "a.weight");
+    write_part(names[0], &o);
+    make_part(&o, 1, 2, 2, "b.weight");
+    o.n--;
+    write_part(names[1], &o);
+    assert_int_equal(open_in_folder(names[0], &g, &err), HEARTH_E_FORMAT);
+    snprintf(path, sizeof path, "%s/%s", folder, names[0]);
+    if (ht_gguf_open_head(path, &g, &err)) fail_msg("%s", err.message);
+    assert_int_equal(ht_gguf_is_whole(g, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "m-00002-of-00002.gguf: is cut short"));
+    assert_non_null(ht_gguf_find_tensor(g, "a.weight")->data);
+    assert_null(ht_gguf_find_tensor(g, "b.weight")->data);
+    ht_gguf_close(g);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 // Bytes of the caller are its own memory, or a file's that it has mapped: then they are as a file
 // that is opened by its name.
 static void check_taken(const char *path) {
@@ -595,7 +649,8 @@ int main(void) {
         cmocka_unit_test(test_damage),    cmocka_unit_test(test_twice),
         cmocka_unit_test(test_aliens),    cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_one_byte_changed),
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_head),
+        cmocka_unit_test(test_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

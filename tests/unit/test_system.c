@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cpus.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -310,6 +311,38 @@ static void test_quota_v1(void **state) {
     assert_int_equal(ht_cpus_quota("/nowhere", groups), 0);
 }
 
+static void add_folder(void *user, const char *folder, bool v2) {
+    char *all = user;
+    size_t n = strlen(all);
+    snprintf(all + n, 1024 - n, "%s%s ", folder, v2 ? "" : ":1");
+}
+
+// Every place where a group's files may stand, from the group up.
+static void test_cgroup_walk(void **state) {
+    (void)state;
+    static const struct {
+        const char *groups, *folders;
+    } cases[] = {
+        {"0::/", "/r /r/unified "},
+        {"0::/a/b\n", "/r/a/b /r/a /r /r/unified/a/b /r/unified/a /r/unified "},
+        {"9:hugetlb,memory:/m\n",
+         "/r/hugetlb,memory/m:1 /r/hugetlb,memory:1 /r/memory/m:1 /r/memory:1 "},
+        {"9:memory:/\n8:cpu:/x", "/r/memory:1 "},
+        {"9:memory2,mem:/\n\n:\n::\n", "/r /r/unified "},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char all[1024] = "";
+        ht_cgroup_walk("/r", cases[i].groups, "memory", add_folder, all);
+        assert_string_equal(all, cases[i].folders);
+    }
+    static char long_line[5000] = "0::/";
+    memset(long_line + 4, 'a', sizeof long_line - 5);
+    char all[1024] = "";
+    ht_cgroup_walk("/r", long_line, "memory", add_folder, all);
+    assert_string_equal(all, "");
+}
+
 // A folder of fake CPUs: each line is siblings, capacity, frequency of one; - is no file.
 static const char *fake_cpus(const char *name, const char *const *lines) {
     static char root[200];
@@ -481,12 +514,19 @@ static void test_default_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mem),         cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_map_refuses), cmocka_unit_test(test_map_reads),
-        cmocka_unit_test(test_map_copies),  cmocka_unit_test(test_map_in_memory),
-        cmocka_unit_test(test_quota_v2),    cmocka_unit_test(test_quota_v1),
-        cmocka_unit_test(test_cores),       cmocka_unit_test(test_large_caches),
-        cmocka_unit_test(test_masks),       cmocka_unit_test(test_default_threads),
+        cmocka_unit_test(test_mem),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_map_refuses),
+        cmocka_unit_test(test_map_reads),
+        cmocka_unit_test(test_map_copies),
+        cmocka_unit_test(test_map_in_memory),
+        cmocka_unit_test(test_quota_v2),
+        cmocka_unit_test(test_quota_v1),
+        cmocka_unit_test(test_cgroup_walk),
+        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_large_caches),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_default_threads),
     };
     return cmocka_run_group_tests_name("system", tests, make_dir, remove_dir);
 }
