@@ -146,7 +146,7 @@ float ht_erff(float x);
 #define HT_SQRT1_2 0x1.6a09e6p-1f
 float ht_gelu_erff(float x);
 
-// cos and sin of any double up to 2^40 in magnitude, to an error below 1e-12 (1e-15 measured).
+// cos and sin of any double up to 2^40 in magnitude, to an error below 1e-12 (2.2e-16 measured).
 //   n = rint(x * TWO_OVER_PI), as above with HT_RINT_MAGIC_D
 //   r = fma(n, -PIO2_HI, x), which is exact; r = fma(n, -PIO2_LO, r); s = r * r
 //   p = S13; p = fma(p, s, S11); ... S9, S7, S5, S3;          sin r = fma(p * s, r, r)
