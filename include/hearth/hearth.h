@@ -566,17 +566,18 @@ HEARTH_API double hearth_ceilings_seconds(const struct hearth_ceilings *c,
 // Writes a copy of a model with its matrices in another format: "F32", "F16", "BF16" or "Q8_0", in
 // any case, else E_UNSUPPORTED, as where F16, BF16 or Q8_0 would have to hold a weight that is too
 // large for it, infinite or no number, or a tensor is in a format that cannot be read. E_ARG where
-// out_path is named as a part of a split model is ("-00002-of-00003.gguf"). Tensors that
-// have the format already are copied. Vectors and stacks of them (biases of experts, norms of
-// heads), tables of positions and of kinds of tokens, routers of experts, what is not named
-// *.weight, matrices whose rows are no whole blocks, and what llama.cpp keeps of architectures that
-// Hearth does not run (filters of convolutions, tables of time mixing) become F32. Tables of
-// integers, and F64, are copied. It is written to out_path with ".tmp" behind it, where no file may
-// be, which then takes the place of out_path, its permissions kept. E_IO where something other than
-// a file is there, and where that place cannot be taken: then the copy stays, complete, under the
-// name with ".tmp", as err says. `progress` (or NULL) is called after each tensor and every few
-// megabytes of one, and once more when all is on the disk, on this thread, with the bytes of
-// weights written; false ends the copy with E_CANCELLED, and nothing is left of it.
+// out_path is named as a part of a split model is ("-00002-of-00003.gguf"). Tensors that have the
+// format already are copied. Vectors and stacks of them (biases of experts, norms of heads), tables
+// of positions and of kinds of tokens, routers of experts, what is not named *.weight, matrices
+// whose rows are no whole blocks, and what llama.cpp keeps of architectures that Hearth does not
+// run (filters of convolutions, tables of time mixing) become F32. Tables of integers, and F64, are
+// copied. It is written to out_path with ".tmp" behind it, where no file may be, which then takes
+// the place of out_path, its permissions kept (where they cannot be, its group has none). E_IO
+// where something other than a file is there, and where that place cannot be taken: then the copy
+// stays, complete, under the name with ".tmp", as err says. `progress` (or NULL) is called after
+// each tensor and every few megabytes of one, and once more when all is on the disk, on this
+// thread, with the bytes of weights written; false ends the copy with E_CANCELLED, and nothing is
+// left of it.
 typedef bool (*hearth_progress_fn)(void *user, uint64_t done, uint64_t total);
 HEARTH_TRY hearth_quantize(const hearth_file *in, const char *out_path, const char *format,
                            hearth_progress_fn progress, void *user, struct hearth_error *err);

@@ -25,29 +25,11 @@ static enum hearth_status wrap(struct ht_gguf *g, hearth_file **out, struct hear
     return HEARTH_OK;
 }
 
-static enum hearth_status open_path(const char *path, bool copy, hearth_file **out,
-                                    struct hearth_error *err) {
+enum hearth_status hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err) {
     struct ht_gguf *g = NULL;
     if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
-    uint64_t available = copy ? ht_engine_available(NULL) : 0;
-    struct ht_map map;
-    bool mapped = !copy || !ht_map_open(path, &map, NULL);
-    if (copy && mapped) ht_map_close(&map);
-    enum hearth_status s = mapped ? ht_gguf_open(path, &g, err) : HEARTH_OK;
-    if (s || !copy) return s ? s : wrap(g, out, err);
-    // All of it is checked before any is copied, but where a file cannot be mapped.
-    uint64_t n = mapped ? ht_gguf_file_bytes(g) : 0;
-    if (mapped) ht_gguf_close(g);
-    if (n > available)
-        return ht_fail(err, HEARTH_E_NOMEM,
-                       "%s: a copy takes %" PRIu64 " bytes of memory, %" PRIu64 " are available",
-                       path, n, available);
-    s = ht_gguf_open_copy(path, available, &g, err);
+    enum hearth_status s = ht_gguf_open(path, &g, err);
     return s ? s : wrap(g, out, err);
-}
-
-enum hearth_status hearth_file_open(const char *path, hearth_file **out, struct hearth_error *err) {
-    return open_path(path, false, out, err);
 }
 
 enum hearth_status hearth_file_open_head(const char *path, hearth_file **out,
@@ -60,7 +42,11 @@ enum hearth_status hearth_file_open_head(const char *path, hearth_file **out,
 
 enum hearth_status hearth_file_open_copy(const char *path, hearth_file **out,
                                          struct hearth_error *err) {
-    return open_path(path, true, out, err);
+    struct ht_gguf *g = NULL;
+    if (!path) return ht_fail(err, HEARTH_E_ARG, "the path of the model file is NULL");
+    // Never through a mapping, whose pages end the process where they cannot be read.
+    enum hearth_status s = ht_gguf_open_copy(path, ht_engine_available(NULL), &g, err);
+    return s ? s : wrap(g, out, err);
 }
 
 enum hearth_status hearth_file_open_bytes(const void *data, size_t n_bytes, const char *name,

@@ -160,7 +160,8 @@ static enum hearth_status write_copy(const struct ht_gguf *g, const char *path,
         enum hearth_status s =
             plan_tensor(g, ht_gguf_tensor_at(g, i), format, &conversions[i], err);
         if (s) return s;
-        if (conversions[i].t->ne[0] > n_longest) n_longest = (size_t)conversions[i].t->ne[0];
+        const struct conversion *c = &conversions[i];
+        if (c->format != c->t->format && c->t->ne[0] > n_longest) n_longest = (size_t)c->t->ne[0];
     }
     *row = ht_realloc(NULL, n_longest, sizeof **row);
     if (!*row) return ht_fail_nomem(err, n_longest * sizeof **row, "a row of weights");

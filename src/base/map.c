@@ -66,6 +66,8 @@ static enum hearth_status map_fd(const char *path, int fd, size_t len, struct ht
                                  struct hearth_error *err) {
     char text[128];
     void *p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED && errno == ENODEV) // some network and user-space file systems
+        p = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
     int code = errno;
     if (p == MAP_FAILED)
         return ht_fail(err, code == ENOMEM ? HEARTH_E_NOMEM : HEARTH_E_IO,
@@ -122,6 +124,7 @@ static enum hearth_status open_file(const char *path, uint64_t *left, struct ht_
     if (fd < 0) return fail_open(err, path, errno);
     size_t len = 0;
     enum hearth_status s = length_of(path, fd, &len, err);
+    if (flags & O_NONBLOCK) (void)!fcntl(fd, F_SETFL, 0); // not for what is read, which may be late
     if (!s && len == 0)
         *out = (struct ht_map){0}; // an empty mapping does not exist
     else if (!s)

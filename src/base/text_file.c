@@ -11,7 +11,10 @@ bool ht_read_text(const char *path, char *buf, size_t n_buf) {
     ssize_t got = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
-        while ((got = read(fd, buf + n, n_buf - 1 - n)) > 0) n += (size_t)got;
+        do {
+            got = read(fd, buf + n, n_buf - 1 - n);
+            if (got > 0) n += (size_t)got;
+        } while (got > 0 || (got < 0 && errno == EINTR));
         close(fd);
     }
     buf[n] = 0;

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -325,7 +328,7 @@ static bool write_all(int fd, const void *data, uint64_t n_bytes) {
 }
 
 static bool write_zeros(int fd, size_t n) {
-    static const uint8_t zeros[256];
+    static const uint8_t zeros[4096];
     for (; n > sizeof(zeros); n -= sizeof(zeros)) {
         if (!write_all(fd, zeros, sizeof(zeros))) return false;
     }
@@ -402,7 +405,8 @@ static enum hearth_status write_content(const struct ht_gguf_writer *w, const st
         if (s) return s;
         if (!write_zeros(fd, padding(w, t->n_bytes))) return HEARTH_E_IO;
     }
-    if (fsync(fd) != 0) return HEARTH_E_IO;
+    while (fsync(fd) != 0)
+        if (errno != EINTR) return HEARTH_E_IO;
     return tell(&f, err); // that took its time, too
 }
 
@@ -427,6 +431,31 @@ static void sync_folder(const char *path) {
     close(fd);
 }
 
+// Who may do what with the file at path, which this one will take the place of. What cannot be kept
+// is given to nobody: another group has not the rights of that one, and where there is a list (ACL)
+// the group's bits are what all of the list may have at most.
+static void keep_rights(int fd, const char *path, const struct stat *there) {
+    static const char list[] = "system.posix_acl_access";
+    char acl[4096];
+    struct stat own;
+    mode_t mode = there->st_mode & 0777;
+    bool kept = fchown(fd, there->st_uid, there->st_gid) == 0 || // for root alone
+                fchown(fd, (uid_t)-1, there->st_gid) == 0;
+    if (!kept) kept = fstat(fd, &own) == 0 && own.st_gid == there->st_gid;
+    ssize_t n = getxattr(path, list, acl, sizeof acl);
+    if (n > 0 || (n < 0 && errno == ERANGE))
+        kept = kept && n > 0 && fsetxattr(fd, list, acl, (size_t)n, 0) == 0;
+    if (!kept) mode &= ~(mode_t)070;
+    (void)!fchmod(fd, mode); // not all file systems have modes
+}
+
+static int create_file(const char *tmp, bool replaces) {
+    int fd; // of what replaces a file, nobody has any rights before it has that one's
+    while ((fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666)) < 0 &&
+           errno == EINTR) {}
+    return fd;
+}
+
 static enum hearth_status write_file(const struct ht_gguf_writer *w, const struct ht_buf *head,
                                      void *window, const char *path, const char *tmp,
                                      struct hearth_error *err) {
@@ -436,17 +465,17 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
         return ht_fail(err, HEARTH_E_IO, "%s: is there already and is %s", path,
                        S_ISLNK(there.st_mode) ? "a symbolic link; name the file itself"
                                               : "no regular file");
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = create_file(tmp, replaces);
     if (fd < 0 && errno == EEXIST) // perhaps the very file that is being copied
         return ht_fail(err, HEARTH_E_IO,
                        "%s: is there already: it is the file to be copied, another run writes it, "
                        "or one that was stopped left it; choose another name, or move it away",
                        tmp);
     if (fd < 0) return fail_io(err, tmp, "cannot be created", errno);
-    if (replaces) (void)!fchmod(fd, there.st_mode & 07777); // not all file systems have modes
+    if (replaces) keep_rights(fd, path, &there);
     enum hearth_status s = write_content(w, head, window, fd, err);
     int code = errno;
-    if (close(fd) != 0 && !s) {
+    if (close(fd) != 0 && errno != EINTR && !s) { // interrupted, it is closed, and all was synced
         s = HEARTH_E_IO;
         code = errno;
     }
@@ -460,6 +489,21 @@ static enum hearth_status write_file(const struct ht_gguf_writer *w, const struc
     } else {
         sync_folder(path);
     }
+    return s;
+}
+
+// A file that becomes larger than the process may have it ends the write, not the process, whose
+// handling of signals is its own: the signal waits, and is taken away.
+static enum hearth_status write_quietly(const struct ht_gguf_writer *w, const struct ht_buf *head,
+                                        void *window, const char *path, const char *tmp,
+                                        struct hearth_error *err) {
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    enum hearth_status s = write_file(w, head, window, path, tmp, err);
+    if (!sigismember(&old, SIGXFSZ)) (void)!sigtimedwait(&set, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return s;
 }
 
@@ -481,7 +525,7 @@ enum hearth_status ht_gguf_writer_finish(struct ht_gguf_writer *w, const char *p
     uint64_t n_window = window_bytes(w);
     void *window = ht_alloc((size_t)n_window);
     if (!s && !window) s = ht_fail_nomem(err, (size_t)n_window, "rows being written");
-    if (!s) s = write_file(w, &head, window, path, tmp.data, err);
+    if (!s) s = write_quietly(w, &head, window, path, tmp.data, err);
     ht_free(window);
     ht_buf_deinit(&tmp);
     ht_buf_deinit(&head);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "alloc_mem.h"
@@ -287,11 +288,15 @@ static void test_no_place(void **state) {
     struct rlimit before, little; // of a file's size
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     little = (struct rlimit){.rlim_cur = 100, .rlim_max = before.rlim_max};
-    signal(SIGXFSZ, SIG_IGN);
+    sigset_t waiting;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    enum hearth_status s = ht_gguf_writer_finish(w, path, &err);
+    enum hearth_status s = ht_gguf_writer_finish(w, path, &err); // SIGXFSZ would end the process
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(s, HEARTH_E_IO);
+    assert_int_equal(sigpending(&waiting), 0);
+    assert_false(sigismember(&waiting, SIGXFSZ));
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &waiting), 0);
+    assert_false(sigismember(&waiting, SIGXFSZ));
     assert_non_null(strstr(err.message, "cannot be written: File too large"));
     assert_int_not_equal(access(tmp, F_OK), 0);
     // Nor does it go through a link to somewhere else.
@@ -317,6 +322,56 @@ static void test_no_place(void **state) {
     struct ht_gguf *g = open_path(path);
     check_all(g);
     ht_gguf_close(g);
+}
+
+// Whoever could read and write a file that is replaced, and nobody else.
+static void write_over(const char *to) {
+    struct hearth_error err;
+    struct ht_gguf_writer *w;
+    assert_int_equal(ht_gguf_writer_create(&w, &err), HEARTH_OK);
+    put_all(w);
+    if (ht_gguf_writer_finish(w, to, &err)) fail_msg("%s", err.message);
+    ht_gguf_writer_destroy(w);
+}
+
+static void test_rights(void **state) {
+    (void)state;
+    struct stat st;
+    char to[128];
+    snprintf(to, sizeof to, "%s/rights.gguf", folder);
+    write_over(to);
+    assert_int_equal(chmod(to, 0660), 0);
+    bool root = chown(to, 1, 1) == 0;
+    write_over(to);
+    assert_int_equal(stat(to, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0660);
+    if (root) assert_true(st.st_uid == 1 && st.st_gid == 1);
+    assert_int_equal(unlink(to), 0);
+}
+
+static void test_rights_list(void **state) {
+    (void)state;
+    static const char name[] = "system.posix_acl_access";
+    // version 2; the owner rw, user 65534 rw, the group nothing, at most rw, others nothing
+    static const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, may;
+            uint32_t id;
+        } entries[5];
+    } list = {2, {{1, 6, ~0u}, {2, 6, 65534}, {4, 0, ~0u}, {16, 6, ~0u}, {32, 0, ~0u}}};
+    char to[128], got[sizeof list + 1];
+    snprintf(to, sizeof to, "%s/list.gguf", folder);
+    write_over(to);
+    if (setxattr(to, name, &list, sizeof list, 0) != 0) {
+        assert_int_equal(unlink(to), 0);
+        print_message("skipped: the file system of %s has no lists of rights\n", folder);
+        skip();
+    }
+    write_over(to);
+    assert_int_equal(getxattr(to, name, got, sizeof got), sizeof list);
+    assert_memory_equal(got, &list, sizeof list);
+    assert_int_equal(unlink(to), 0);
 }
 
 static void test_no_memory(void **state) {
@@ -347,9 +402,10 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_exact_bytes),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_place_taken),
-        cmocka_unit_test(test_no_place),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_exact_bytes),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_place_taken),
+        cmocka_unit_test(test_no_place),    cmocka_unit_test(test_rights),
+        cmocka_unit_test(test_rights_list), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
