@@ -328,7 +328,7 @@ static bool write_all(int fd, const void *data, uint64_t n_bytes) {
 }
 
 static bool write_zeros(int fd, size_t n) {
-    static const uint8_t zeros[4096];
+    static const uint8_t zeros[512];
     for (; n > sizeof(zeros); n -= sizeof(zeros)) {
         if (!write_all(fd, zeros, sizeof(zeros))) return false;
     }

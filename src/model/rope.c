@@ -214,12 +214,20 @@ uint32_t ht_build_rope(struct ht_build *b, const char *factors) {
 }
 
 uint32_t ht_build_far_rope(struct ht_build *b, uint32_t rope) {
-    float beta = 0;
+    float beta = 0, factor = 0;
     uint32_t period = 0;
     ht_key_f32(b, "rope.scaling_beta", false, &beta); // as in read_ollama_yarn
+    bool first_ones = beta != 0; // had the scale and the context, and not the scaling
+    ht_key_f32(b, "rope.scaling.factor", false, &factor);
     ht_key_f32(b, "attention.temperature_scale", false, &beta);
     ht_key_u32(b, "rope.scaling.original_context_length", false, &period);
     if (b->status || beta == 0) return rope;
+    if (first_ones && factor == 0 && period > 0 && period < b->hp.n_ctx_train)
+        ht_build_fail(b, HEARTH_E_UNSUPPORTED,
+                      "%s.rope.scaling.factor is missing, though the context grew from %" PRIu32
+                      " to %" PRIu32 ": the file is from before its converter knew the key; get a "
+                      "newer one of this model",
+                      b->arch, period, b->hp.n_ctx_train);
     struct ht_rope r = b->ropes[rope];
     r.far_beta = beta;
     r.far_period = period > 0 ? period : b->hp.n_ctx_train;

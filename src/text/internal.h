@@ -168,6 +168,7 @@ struct ht_tokenizer {
     struct ht_special_set user;    // read always, never split and never merged
     // byte-level BPE
     const struct ht_pre *pre;
+    bool pre_guessed;            // the file names none, or "default"
     pcre2_general_context *pcre; // memory from ht_alloc
     pcre2_code *patterns[HT_PRE_MAX];
     int n_patterns;
@@ -179,7 +180,8 @@ struct ht_tokenizer {
     uint64_t *pair_filter; // a bit where some pair's hash has it: most pairs that are looked for
                            // are no merge, and this table stays in the nearer cache
     // SentencePiece BPE
-    uint32_t *keys;   // [v.n] a smaller key goes first: the score turned round
+    uint32_t *keys;   // [v.n] a smaller key goes first: the score turned round, or the id
+    bool flat_scores; // all the same, so it is the id
     uint64_t glue[4]; // bytes that stand right before a space inside some token
 };
 

@@ -130,7 +130,13 @@ static const struct ht_pre rows[] = {
         .names = {"deepseek-coder"},
         .patterns = {"[\\r\\n]", "[" WS "]?+\\p{L}++", "[" WS "]?+\\p{P}++", CJK, "\\p{N}"},
     },
-    // No NFC in these three, as llama.cpp has them.
+    // No NFC in these, as llama.cpp has them.
+    {
+        .names = {"megrez", "kormo", "f2llmv2"},
+        .patterns = {LLAMA3("\\p{N}")},
+        .covers = true,
+        .scan = HT_SCAN_QWEN2,
+    },
     {
         .names = {"seed-coder"}, // line ends do not stick to signs
         .patterns = {SHORT "|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}|" SIGNS "|" NEWLINES

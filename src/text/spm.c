@@ -19,6 +19,19 @@ static uint32_t score_key(float score) {
     return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
 }
 
+// Where all scores are equal, a converter knew none: of these vocabularies, a token's id tells when
+// its merge was learnt.
+static void rank_by_id(struct ht_tokenizer *t) {
+    uint32_t n = 0, key = 0;
+    for (int32_t id = 0; id < t->v.n; id++) {
+        if (ht_vocab_type(&t->v, id) != HT_TOKEN_NORMAL) continue;
+        if (n++ > 0 && t->keys[id] != key) return;
+        key = t->keys[id];
+    }
+    t->flat_scores = n > 1;
+    for (int32_t id = 0; t->flat_scores && id < t->v.n; id++) t->keys[id] = (uint32_t)id;
+}
+
 static void find_glue(struct ht_tokenizer *t) {
     for (int32_t id = 0; id < t->v.n; id++) {
         uint32_t n;
@@ -50,6 +63,7 @@ enum hearth_status ht_spm_load(const struct ht_gguf *g, struct ht_tokenizer *t,
                            ht_gguf_name(g), key_scores, i);
         t->keys[i] = score_key((float)score);
     }
+    rank_by_id(t);
     find_glue(t);
     return HEARTH_OK;
 }

@@ -105,12 +105,33 @@ static void find_bytes(struct ht_tokenizer *t) {
     }
 }
 
+static bool token_is(const struct ht_tokenizer *t, int32_t id, const char *name) {
+    uint32_t n;
+    if (id >= t->v.n) return false;
+    const char *p = ht_vocab_token(&t->v, id, &n);
+    return n == strlen(name) && !memcmp(p, name, n);
+}
+
+// "default" is what converters write, or leave out, where they do not know a model's own way to cut
+// text; Ollama's knew neither of these. Their tokens tell.
+static bool is_default(const struct ht_gguf *g, struct ht_tokenizer *t, struct ht_str *name) {
+    if (ht_gguf_find(g, key_pre) && (name->len != 7 || memcmp(name->data, "default", 7)))
+        return false;
+    *name = (struct ht_str){"default", 7};
+    if (token_is(t, 128009, "<|eot_id|>"))
+        *name = (struct ht_str){"llama-bpe", 9};
+    else if (token_is(t, 999, "<SPECIAL_999>"))
+        *name = (struct ht_str){"tekken", 6};
+    return true;
+}
+
 static enum hearth_status load_bpe(const struct ht_gguf *g, struct ht_tokenizer *t,
                                    struct hearth_error *err) {
-    struct ht_str name = {"default", 7};
+    struct ht_str name = {NULL, 0};
     char known[600], quoted[HT_QUOTE_BYTES];
     enum hearth_status st = ht_gguf_get_str(g, key_pre, false, &name, err);
     if (st) return st;
+    t->pre_guessed = is_default(g, t, &name);
     t->pre = ht_pre_find(name.data, name.len);
     if (!t->pre) {
         ht_pre_list(known, sizeof(known));
@@ -185,11 +206,19 @@ enum hearth_status ht_tokenizer_load(const struct ht_gguf *g, const struct heart
         ht_tokenizer_free(t);
         return st;
     }
-    if (bpe && !ht_gguf_find(g, key_pre))
+    if (t->pre_guessed) {
+        const char *way = t->pre->names[0];
+        bool known = strcmp(way, "default") != 0;
+        ht_log(log, known ? HEARTH_LOG_INFO : HEARTH_LOG_WARN,
+               "%s: metadata key %s %s; text is cut as \"%s\" has it, which %s", ht_gguf_name(g),
+               key_pre, ht_gguf_find(g, key_pre) ? "says \"default\"" : "is missing", way,
+               known ? "this vocabulary belongs to" : "may not be the model's own way");
+    }
+    if (t->flat_scores)
         ht_log(log, HEARTH_LOG_WARN,
-               "%s: metadata key %s is missing; text is cut as \"default\" has it, which may not "
-               "be the model's own way",
-               ht_gguf_name(g), key_pre);
+               "%s: all scores of the tokens are equal, as converters write that know none; pairs "
+               "merge into the token with the lowest id, which may not be the model's own way",
+               ht_gguf_name(g));
     *out = t;
     return HEARTH_OK;
 }

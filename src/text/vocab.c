@@ -76,6 +76,14 @@ static size_t spaces_undo(const struct ht_str *s, char *out) {
     return k;
 }
 
+// "[PAD151700]": converters make such names up, for a vocabulary to be as long as the embedding.
+static bool is_padding(const struct ht_str *s) {
+    size_t n = 4;
+    if (s->len < 6 || memcmp(s->data, "[PAD", 4) != 0) return false;
+    while (s->data[n] >= '0' && s->data[n] <= '9' && n + 1 < s->len) n++;
+    return n > 4 && n + 1 == s->len && s->data[n] == ']';
+}
+
 // Types that files before tokenizer.ggml.token_type leave to the name.
 static enum ht_token_type spm_type(const struct ht_str *s) {
     if (byte_name(s) >= 0) return HT_TOKEN_BYTE;
@@ -216,6 +224,7 @@ static enum hearth_status read_tokens(const struct ht_gguf *g, enum ht_tokenizer
                            ht_gguf_name(g), key_types, id, (long long)type, HT_TOKEN_N_TYPES - 1);
         if (!types && kind == HT_KIND_SPM) type = spm_type(&s);
         if (by_name && type == HT_TOKEN_NORMAL && byte_name(&s) >= 0) type = HT_TOKEN_BYTE;
+        if (type == HT_TOKEN_USER && is_padding(&s)) type = HT_TOKEN_UNUSED; // not for plain text
         size_t n;
         if (s.len > MOST_TOKEN_BYTES)
             return ht_fail(err, HEARTH_E_UNSUPPORTED,

@@ -195,9 +195,106 @@ static void kinds(void **state) {
         assert_null(t);
         make_free(m);
     }
+}
+
+struct said {
+    int n[HEARTH_LOG_WARN + 1];
+    char last[512];
+};
+
+static void hear(void *user, enum hearth_log_level level, const char *message) {
+    struct said *s = user;
+    s->n[level]++;
+    snprintf(s->last, sizeof s->last, "%s", message);
+}
+
+// Where no way to cut text is named, or the default, as converters have it that know no other: the
+// vocabulary may tell whose it is. (Both that are known that way begin texts with <s>.)
+static void default_pre(void **state) {
+    (void)state;
+    static const struct {
+        int32_t id;
+        const char *name, *says;
+    } cases[] = {{-1, NULL, "as \"default\" has it, which may not be the model's own way"},
+                 {999, "<SPECIAL_999>", "as \"tekken\" has it, which this vocabulary belongs to"},
+                 {998, "<SPECIAL_999>", "as \"default\""},
+                 {128009, "<|eot_id|>", "as \"llama-bpe\" has it, which this vocabulary"}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct make *m = make_bpe(i % 2 ? "default" : NULL);
+        struct said said = {0};
+        struct ht_tokenizer *t = NULL;
+        char name[24];
+        while ((int32_t)m->n_tokens < cases[i / 2].id) {
+            snprintf(name, sizeof name, "(%u)", m->n_tokens);
+            make_name(m, name, 3);
+        }
+        if (cases[i / 2].name) make_name(m, cases[i / 2].name, 3);
+        make_key(m, "tokenizer.ggml.bos_token_id", HT_GGUF_U32, 1);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        assert_int_equal(ht_tokenizer_load(m->g, &(struct hearth_log){hear, &said}, &t, NULL),
+                         HEARTH_OK);
+        bool known = strstr(cases[i / 2].says, "belongs") || strstr(cases[i / 2].says, "llama-bpe");
+        assert_int_equal(said.n[HEARTH_LOG_WARN], !known);
+        assert_int_equal(said.n[HEARTH_LOG_INFO], known);
+        if (!strstr(said.last, cases[i / 2].says)) fail_msg("%s", said.last);
+        assert_non_null(strstr(said.last, i % 2 ? "says \"default\"" : "is missing"));
+        assert_int_equal(ht_tokenizer_adds_begin(t), known);
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+}
+
+// Scores that are all the same say nothing: what merges first is then what has the lower id, and
+// not what stands further left.
+static void flat_scores(void **state) {
+    (void)state;
+    for (int flat = 0; flat < 2; flat++) {
+        struct make *m = make_spm();
+        struct said said = {0};
+        struct ht_tokenizer *t = NULL;
+        struct hearth_tokens ids = {0};
+        int32_t bc = make_token(m, "bc", 2, 1, -1000), ab = make_token(m, "ab", 2, 1, -1000);
+        int32_t a = make_token(m, "a", 1, 1, -1000), c = make_token(m, "c", 1, 1, -1000);
+        make_token(m, "b", 1, 1, flat ? -1000 : -1001);
+        make_key(m, "tokenizer.ggml.add_space_prefix", HT_GGUF_BOOL, 0);
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        ht_tokenizer_free(t);
+        assert_int_equal(ht_tokenizer_load(m->g, &(struct hearth_log){hear, &said}, &t, NULL),
+                         HEARTH_OK);
+        assert_int_equal(said.n[HEARTH_LOG_WARN], flat);
+        if (flat) assert_non_null(strstr(said.last, "all scores of the tokens are equal"));
+        assert_int_equal(ht_encode(t, "abc", 3, 0, &ids, NULL), HEARTH_OK);
+        assert_int_equal(ids.n, 2);
+        assert_int_equal(ids.ids[0], flat ? a : ab);
+        assert_int_equal(ids.ids[1], flat ? bc : c);
+        ht_free(ids.ids);
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+}
+
+// Names that a converter made up to fill a vocabulary are no text, whatever type it gave them.
+static void padding(void **state) {
+    (void)state;
+    static const char *const names[] = {"[PAD0]",  "[PAD151700]", "[PAD]",   "[PAD2",
+                                        "[PAD3]x", "[PADx]",      "[PAD4x]", "PAD1]"};
+    struct make *m = make_bpe("gpt-2");
     struct ht_tokenizer *t = NULL;
-    m = make_bpe(NULL); // no pre-tokenizer named: the default
+    int32_t id[8];
+    for (int i = 0; i < 8; i++) id[i] = make_name(m, names[i], 4);
     assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+    for (int i = 0; i < 8; i++) {
+        struct hearth_tokens ids = {0};
+        assert_int_equal(ht_encode(t, names[i], strlen(names[i]), 0, &ids, NULL), HEARTH_OK);
+        if (i < 2) {
+            assert_int_equal(ids.n, strlen(names[i]));
+        } else {
+            assert_int_equal(ids.n, 1);
+            assert_int_equal(ids.ids[0], id[i]);
+        }
+        ht_free(ids.ids);
+    }
     ht_tokenizer_free(t);
     make_free(m);
 }
@@ -537,6 +634,9 @@ int main(void) {
         cmocka_unit_test(end_names),
         cmocka_unit_test(plain_ends),
         cmocka_unit_test(plain_file_names),
+        cmocka_unit_test(default_pre),
+        cmocka_unit_test(flat_scores),
+        cmocka_unit_test(padding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

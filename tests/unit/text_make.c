@@ -139,7 +139,7 @@ static void put_array(struct make *m, const char *key, uint32_t type, uint64_t n
 
 static void build(struct make *m) {
     free(m->bytes);
-    m->bytes = aligned_alloc(64, 64 << 10);
+    m->bytes = aligned_alloc(64, (64 << 10) + (size_t)m->n_tokens * 64);
     if (!m->bytes) abort();
     m->n_bytes = 0;
     put(m, "GGUF", 4);

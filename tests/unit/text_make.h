@@ -11,7 +11,7 @@
 #include "gguf/gguf.h"
 #include "text/tokenizer.h"
 
-enum { MAKE_TOKENS = 2048, MAKE_MERGES = 1024, MAKE_NAME = 40, MAKE_KEYS = 16 };
+enum { MAKE_TOKENS = 129000, MAKE_MERGES = 1024, MAKE_NAME = 40, MAKE_KEYS = 16 };
 
 struct make_str {
     char b[MAKE_NAME];
