@@ -62,9 +62,12 @@ class Run(WithModel):
         code, _, err = tiny.hearth("run", self.model + ".none", "-p", "x", "--no-mmap")
         self.assertEqual(code, 1)
         self.assertIn("no such file", err)
-        code, out, err = tiny.hearth("bench", self.model, "--no-mmap", "--json", "--prompt", 4, "--generate", 2, "--reps", 1)
-        self.assertEqual(code, 0, err)
-        self.assertIs(json.loads(out)["mapped"], False)
+        bench = "--json", "--prompt", 4, "--generate", 2, "--reps", 1
+        for of, is_mapped in ([self.model, "--no-mmap"], False), ([self.model], True), ([], False):  # nothing: built in
+            if of or tiny.has_builtin():
+                code, out, err = tiny.hearth("bench", *of, *bench)
+                self.assertEqual(code, 0, err)
+                self.assertIs(json.loads(out)["mapped"], is_mapped, of)
 
     def test_repack(self):
         tiny.need_repacking(self.model)
