@@ -253,6 +253,7 @@ static void test_long(void **state) {
     check_long(&(struct shape){"llama", 8, 4, 32, 0, 0}, HEARTH_KV_I16, 300);
     check_long(&(struct shape){"llama", 6, 2, 32, 0, 0}, HEARTH_KV_Q8_0, 100);
     check_long(&(struct shape){"llama", 4, 2, 128, 0, 0}, HEARTH_KV_F32, 0); // long runs of pages
+    check_long(&(struct shape){"llama", 4, 4, 128, 0, 0}, HEARTH_KV_I16, 0); // keys in rows
 }
 
 int main(void) {
