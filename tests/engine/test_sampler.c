@@ -296,6 +296,28 @@ static enum hearth_status pick_one(const struct hearth_sampling *o, const float 
     return status;
 }
 
+// Each penalty by itself.
+static void test_one_penalty(void **state) {
+    (void)state;
+    static const int32_t history[] = {2};
+    for (int i = 0; i < 4; i++) {
+        float logits[] = {1, 2, 2.5f, 0};
+        int32_t token = -1;
+        struct hearth_sampling o = {.top_p = 1, .repetition_penalty = 1, .penalty_window = 8};
+        struct ht_sampler s;
+        struct ht_sampler_scratch w;
+        if (i == 1) o.repetition_penalty = 2;
+        if (i == 2) o.presence_penalty = 1;
+        if (i == 3) o.frequency_penalty = 1;
+        assert_int_equal(ht_sampler_init(&s, &o, 4, NULL), HEARTH_OK);
+        assert_int_equal(ht_sampler_scratch_init(&w, 4, NULL), HEARTH_OK);
+        assert_int_equal(ht_sampler_pick(&s, &w, logits, history, 1, &token, NULL), HEARTH_OK);
+        assert_int_equal(token, i == 0 ? 2 : 1);
+        ht_sampler_deinit(&s);
+        ht_sampler_scratch_deinit(&w);
+    }
+}
+
 // What bias and penalties make infinite is not blamed on the model.
 static void test_infinite_wishes(void **state) {
     (void)state;
@@ -374,8 +396,8 @@ static void test_option_ranges(void **state) {
     (void)state;
     struct hearth_logit_bias bias = {0, 1};
     struct hearth_sampling good = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
-    struct hearth_sampling bad[14];
-    for (int i = 0; i < 14; i++) bad[i] = good;
+    struct hearth_sampling bad[16];
+    for (int i = 0; i < 16; i++) bad[i] = good;
     bad[0].temperature = -0.1f;
     bad[1].temperature = NAN;
     bad[2].top_k = -1;
@@ -388,13 +410,15 @@ static void test_option_ranges(void **state) {
     bad[9].frequency_penalty = NAN;
     bad[10].n_logit_bias = 1; // and no array
     bad[11].n_logit_bias = 1048577;
-    bad[12].logit_bias = bad[13].logit_bias = &bias;
-    bad[12].n_logit_bias = bad[13].n_logit_bias = 1;
+    for (int i = 11; i < 15; i++) bad[i].logit_bias = &bias;
+    for (int i = 12; i < 15; i++) bad[i].n_logit_bias = 1;
+    bad[15].temperature = INFINITY;
     struct ht_sampler s;
     struct hearth_error err;
-    for (int i = 0; i < 14; i++) {
+    for (int i = 0; i < 16; i++) {
         if (i == 12) bias = (struct hearth_logit_bias){100, 0};
         if (i == 13) bias = (struct hearth_logit_bias){0, INFINITY};
+        if (i == 14) bias = (struct hearth_logit_bias){0, NAN};
         assert_int_equal(ht_sampler_init(&s, &bad[i], 100, &err), HEARTH_E_ARG);
         assert_true(strlen(err.message) > 20);
     }
@@ -519,6 +543,7 @@ int main(void) {
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_bad_logits),
         cmocka_unit_test(test_infinite_wishes),
+        cmocka_unit_test(test_one_penalty),
         cmocka_unit_test(test_ties),
         cmocka_unit_test(test_option_ranges),
         cmocka_unit_test(test_logprobs),

@@ -775,6 +775,7 @@ static void test_bad_requests(void **state) {
         assert_int_equal(ht_request_create(e, r.prompt, r.n_prompt, &r.o, &r.request, &err),
                          HEARTH_E_ARG);
         assert_true(strlen(err.message) > 20);
+        if (i == 6) assert_string_equal(err.message, "stop is NULL, but n_stop is 1");
         assert_null(r.request);
     }
     check_idle(e);

@@ -84,6 +84,20 @@ static void test_against_search(void **state) {
     assert_true(n_matched > 3000 && n_ended > 3000);
 }
 
+// After "aabaaa" of "aabaaaa" a b leaves "aab": a state that is reached through two shorter ones.
+static void test_falls_twice(void **state) {
+    (void)state;
+    static const char *const stop[] = {"aabaaaa"};
+    const char *out;
+    size_t n_out;
+    struct ht_stop s;
+    assert_int_equal(ht_stop_init(&s, stop, 1, 64, 2, NULL), HEARTH_OK);
+    assert_true(ht_stop_push(&s, "aabaaabaaaa", 11));
+    ht_stop_take(&s, true, &out, &n_out);
+    assert_int_equal(n_out, 4);
+    ht_stop_deinit(&s);
+}
+
 // A name that is a stop string takes nothing from the text: what is held comes out.
 static void test_is(void **state) {
     (void)state;
@@ -166,9 +180,9 @@ static void test_allocation_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_search),   cmocka_unit_test(test_is),
-        cmocka_unit_test(test_after_match),      cmocka_unit_test(test_bad_strings),
-        cmocka_unit_test(test_allocation_fails),
+        cmocka_unit_test(test_against_search), cmocka_unit_test(test_is),
+        cmocka_unit_test(test_falls_twice),    cmocka_unit_test(test_after_match),
+        cmocka_unit_test(test_bad_strings),    cmocka_unit_test(test_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,28 @@ static const struct bad_case bad_cases[] = {
      {{TINY_ADD_TENSOR, "blk.1.ffn_gate.0.weight", .n_dims = 2, .ne = {32, 32}}},
      HEARTH_E_UNSUPPORTED,
      "each expert is a tensor of its own (blk.1.ffn_gate.0.weight)"},
+    {"llama",
+     {{TINY_F32, "llama.attention.layer_norm_rms_epsilon", .f = 1}},
+     FORMAT,
+     "llama.attention.layer_norm_rms_epsilon is 1, expected 0 to 1"},
+    {"llama",
+     {{TINY_F32, "llama.rope.scaling.factor", .f = 65537}},
+     FORMAT,
+     "llama.rope.scaling.factor is 65537, expected 1/16 to 65536"},
+    {"llama",
+     {{TINY_F32, "llama.rope.scaling.attn_factor", .f = 1025}},
+     FORMAT,
+     "llama.rope.scaling.attn_factor is 1025, expected above 0, up to 1024"},
+    {"llama",
+     {{TINY_STR, "llama.rope.scaling.type", .s = "yarn"},
+      {TINY_F32, "llama.rope.scaling.factor", .f = 4},
+      {TINY_F32, "llama.rope.scaling.yarn_beta_fast", .f = 1e6f}},
+     FORMAT,
+     "yarn_beta_fast (or beta_fast) is 1e+06"},
+    {"llama",
+     {{TINY_ADD_TENSOR, "rope_freqs.weight", .n_dims = 1, .ne = {4}, .f = NAN}},
+     FORMAT,
+     "tensor rope_freqs.weight has nan at 0"},
     {"mistral3",
      {{TINY_F32, "mistral3.attention.temperature_scale", .f = -0.1f}},
      FORMAT,
@@ -627,6 +649,31 @@ static void test_rope_plain_and_linear(void **state) {
     unload(&c);
 }
 
+// Windows that nobody reaches say nothing, whichever layers they would be for; as many KV heads as
+// heads where the file does not say.
+static void test_not_said(void **state) {
+    (void)state;
+    static const struct tiny_edit wide[] = {
+        {TINY_U32, "llama.attention.sliding_window", .u = 64}, // the training context
+        {TINY_U32, "llama.attention.sliding_window_pattern", .u = 2},
+        {.kind = TINY_END}};
+    struct loaded l = load("llama", wide, NULL);
+    unload(&l);
+    static const struct tiny_edit qwen[] = {{TINY_U32, "qwen2.attention.sliding_window", .u = 64},
+                                            {.kind = TINY_END}};
+    l = load("qwen2", qwen, NULL);
+    unload(&l);
+    const struct ht_rope *rope;
+    // YaRN's factor on cos and sin comes above a factor of 1 alone
+    static const struct tiny_edit less[] = {{TINY_STR, "llama.rope.scaling.type", .s = "yarn"},
+                                            {TINY_F32, "llama.rope.scaling.factor", .f = 0.5f},
+                                            {.kind = TINY_END}};
+    l = load("llama", less, NULL);
+    rope = rope_of(&l);
+    assert_true(rope->mscale == 1);
+    unload(&l);
+}
+
 static void test_rope_factors(void **state) {
     (void)state;
     static const struct tiny_edit edits[] = {
@@ -867,6 +914,7 @@ int main(void) {
         cmocka_unit_test(test_expert_width),
         cmocka_unit_test(test_odd_place),
         cmocka_unit_test(test_rope_plain_and_linear),
+        cmocka_unit_test(test_not_said),
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_rope_yarn),
         cmocka_unit_test(test_ollama_rope),

@@ -194,6 +194,33 @@ static void test_typed(void **state) {
     ht_gguf_close(g);
 }
 
+// Numbers at the ends of their types.
+static void test_limits(void **state) {
+    (void)state;
+    static struct bytes o;
+    struct hearth_error err;
+    uint32_t u = 9;
+    float f = 9;
+    double huge = 1e300;
+    put_head(&o, 3, 0, 3);
+    put_key(&o, "a.max", HT_GGUF_U64);
+    put_u64(&o, UINT64_MAX);
+    put_key(&o, "a.big", HT_GGUF_U64);
+    put_u64(&o, (uint64_t)1 << 63);
+    put_key(&o, "a.huge", HT_GGUF_F64);
+    put(&o, &huge, 8);
+    struct ht_gguf *g = open_ok(&o);
+    const struct ht_gguf_kv *max = ht_gguf_find(g, "a.max"), *big = ht_gguf_find(g, "a.big");
+    assert_true(ht_gguf_int_at(max, 0) == -1); // what converters write for "none"
+    assert_true(ht_gguf_int_at(big, 0) == INT64_MAX);
+    assert_true(ht_gguf_bits_at(max, 0) == UINT64_MAX);
+    assert_int_equal(ht_gguf_get_u32(g, "a.max", true, &u, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "18446744073709551615"));
+    assert_int_equal(ht_gguf_get_f32(g, "a.huge", true, &f, &err), HEARTH_E_FORMAT);
+    assert_true(u == 9 && f == 9);
+    ht_gguf_close(g);
+}
+
 struct damage { // n_bytes of value are written at a place
     const char *says;
     enum place place;
@@ -645,11 +672,17 @@ static void test_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),     cmocka_unit_test(test_typed),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_aliens),    cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_one_byte_changed),
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_head),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_sound),
+        cmocka_unit_test(test_typed),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_aliens),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_one_byte_changed),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_head),
         cmocka_unit_test(test_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

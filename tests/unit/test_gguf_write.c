@@ -203,6 +203,12 @@ static void key_control(struct ht_gguf_writer *w) {
 static void align_odd(struct ht_gguf_writer *w) {
     ht_gguf_put_u32(w, "general.alignment", 48);
 }
+static void align_huge(struct ht_gguf_writer *w) {
+    ht_gguf_put_u32(w, "general.alignment", 1u << 31);
+}
+static void tensor_none(struct ht_gguf_writer *w) {
+    ht_gguf_put_tensor(w, "t.b", HT_F32, 0, (uint64_t[]){1}, weights);
+}
 static void array_of_str(struct ht_gguf_writer *w) {
     ht_gguf_put_array(w, "a.b", HT_GGUF_STR, "x", 1);
 }
@@ -236,6 +242,8 @@ static void test_refusals(void **state) {
     refuse(key_empty, HEARTH_E_ARG, "metadata key ''");
     refuse(key_control, HEARTH_E_ARG, "'a\\x0ab'");
     refuse(align_odd, HEARTH_E_ARG, "general.alignment is 48");
+    refuse(align_huge, HEARTH_E_ARG, "general.alignment is 2147483648");
+    refuse(tensor_none, HEARTH_E_ARG, "tensor t.b of 0 dimensions");
     refuse(array_of_str, HEARTH_E_ARG, "a.b: numbers or bools were expected, not str");
     refuse(array_huge, HEARTH_E_ARG, "a.b");
     refuse(tensor_twice, HEARTH_E_ARG, "tensor t.first was given twice");

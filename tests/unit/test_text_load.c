@@ -274,6 +274,23 @@ static void flat_scores(void **state) {
     }
 }
 
+// What SentencePiece's files need not say.
+static void spm_defaults(void **state) {
+    (void)state;
+    for (int no_types = 0; no_types < 2; no_types++) {
+        struct make *m = make_spm();
+        struct ht_tokenizer *t = NULL;
+        m->no_types = no_types;
+        assert_int_equal(make_load(m, &t, NULL), HEARTH_OK);
+        assert_int_equal(ht_tokenizer_bos(t), 1);
+        assert_int_equal(ht_tokenizer_eos(t), 2);
+        for (int32_t id = 0; id < 5; id++)
+            assert_int_equal(ht_tokenizer_is_special(t, id), id < 3); // <unk>, <s>, </s>
+        ht_tokenizer_free(t);
+        make_free(m);
+    }
+}
+
 // Names that a converter made up to fill a vocabulary are no text, whatever type it gave them.
 static void padding(void **state) {
     (void)state;
@@ -637,6 +654,7 @@ int main(void) {
         cmocka_unit_test(default_pre),
         cmocka_unit_test(flat_scores),
         cmocka_unit_test(padding),
+        cmocka_unit_test(spm_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
