@@ -52,6 +52,13 @@ class Doctor(unittest.TestCase):
         d = json.loads(tiny.hearth("doctor", "--json", "--threads", "1", "--cpu-level", "scalar")[1])
         self.assertEqual(d["asked"], {"threads": 1, "cpu_level": "scalar"})
         self.assertEqual(d["ceilings"]["slowest_thread"], 1)
+        code, out, err = tiny.hearth("doctor", "--threads", "1", "--cpu-level", "Scalar")
+        self.assertEqual((code, err), (0, ""), out)
+        levels = json.loads(tiny.hearth("doctor", "--json")[1])["machine"]["levels"]
+        elsewhere = "avx2" if "neon" in levels else "neon"
+        code, out, err = tiny.hearth("doctor", "--cpu-level", elsewhere)
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn('CPU level "%s" cannot run on this machine, which has: %s\n' % (elsewhere, levels), err)
         self.assertEqual(json.loads(tiny.hearth("doctor", "--json")[1])["asked"], {})
         code, out, err = tiny.hearth("doctor", "--threads", "1", "--cpu-level", "scalar")
         self.assertEqual((code, err), (0, ""), out)

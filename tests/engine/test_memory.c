@@ -91,6 +91,9 @@ static void test_machine(void **state) {
     assert_string_equal(m.huge_pages, "");
     put("cg/a/memory.max", "max\n");
     put("cg/a/b/memory.max", "max\n");
+    put("proc/cpuinfo", "model name\t: A\x1b[2JB\xff\n"); // as a virtual machine may call it
+    m = machine();
+    assert_string_equal(m.cpu, "A?[2JB?");
     put("proc/cpuinfo", "nothing of the kind");
     m = machine();
     assert_true(m.memory_limit == 0);
